@@ -102,9 +102,24 @@ pub trait Engine: Send + Sync {
     fn needs_flush(&self) -> bool;
 
     /// Writes what was sealed to files and fsyncs them; afterwards `flushed_index()` is at least the applied index of
-    /// the last `seal` before the call. Blocks; for background threads. After `Error::Full` nothing is lost and it may
-    /// be called again; after any other failure to write, the engine is poisoned.
+    /// the last `seal` before the call. Blocks; for background threads. After `Error::Full`, and after what passes
+    /// (`Error::is_passing`), nothing is lost and it may be called again; after any other failure to write, the engine is
+    /// poisoned.
     fn flush(&self) -> Result<()>;
+
+    /// The applied index of the last `seal` of which `flush` has something to write, 0 if there is none; what is sealed
+    /// later has a greater one. `u64::MAX` if the engine cannot tell them apart. Cheap.
+    fn sealed_index(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// As `flush`, but what was sealed as of a later entry than `index` is not written. For a caller that has to fsync the
+    /// log first: it asks for the `sealed_index`, fsyncs, and flushes up to there. So no file holds an entry that the log
+    /// could still lose.
+    fn flush_to(&self, index: u64) -> Result<()> {
+        let _ = index;
+        self.flush()
+    }
 
     /// The value of a meta record as of the last `seal` (after a restart: as of `flushed_index()`).
     fn meta(&self, key: &[u8]) -> Result<Option<Slice>>;
@@ -159,6 +174,12 @@ pub trait Engine: Send + Sync {
     /// if there may be more to do. Blocks, for long; for a background thread of its own.
     fn purge(&self) -> Result<bool> {
         Ok(false)
+    }
+
+    /// Room is wanted: a later `compact` gives back what removed rows take, whatever that costs; to be asked where it is much. True
+    /// if most of it comes back only after a `seal` and a `flush`: then it is to be asked again. Cheap.
+    fn reclaim(&self) -> bool {
+        false
     }
 
     /// The map is to be removed: compactions and purges of it end early, and no other begins. There is no way back.

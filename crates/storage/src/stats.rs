@@ -7,6 +7,8 @@ pub struct EngineStats {
     pub disk_bytes: u64,
     /// About how many of them belong to rows that `purge` is to remove.
     pub unwanted_bytes: u64,
+    /// About how many of them belong to rows that were removed, and come back by compaction.
+    pub removed_bytes: u64,
     /// Rows that a fork has taken over are still there, and what is wanted is known as an estimate only.
     pub is_halved: bool,
     /// Bytes in memtables (or, for the memory engine, in the map).

@@ -115,6 +115,33 @@ fn a_snapshot_sees_what_is_dropped_after_it() {
 }
 
 #[test]
+fn the_files_of_cut_tables_go_with_their_last_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(EngineKind::Lsm, folder.path());
+    for collection in 0..8 {
+        fill(&*engine, collection + 1, collection, ROWS);
+        engine.seal(Vec::new());
+        engine.flush().unwrap();
+    }
+    settle(&*engine);
+    drop_collections(&*engine, 9, 4..5);
+    engine.seal(Vec::new());
+    engine.flush().unwrap();
+    while engine.compact().unwrap() {}
+    let files = || std::fs::read_dir(folder.path().join("tree-1/tables")).unwrap().count();
+    let tables = || engine.stats().level_tables.iter().sum::<usize>();
+    let (before, all) = (engine.snapshot(), tables());
+    assert_eq!(files(), all);
+    // Nothing is flushed or compacted any more.
+    while engine.purge().unwrap() {}
+    assert!(tables() < all && files() == all, "{} tables of {all}, {} files", tables(), files());
+    assert_eq!(before.iter(Span { start: b"c".to_vec(), end: Vec::new() }, false).count(), 7 * ROWS as usize);
+    drop(before);
+    assert_eq!(files(), tables());
+    engine.verify().unwrap();
+}
+
+#[test]
 fn a_fork_has_dropped_what_its_parent_has() {
     for kind in [EngineKind::Lsm, EngineKind::Memory] {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

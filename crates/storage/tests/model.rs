@@ -339,6 +339,29 @@ fn many_flushes_leave_few_files_and_an_exact_index() {
     assert_eq!(engine.get(b"k").unwrap().unwrap(), 260u64.to_le_bytes());
 }
 
+#[test]
+fn a_flush_leaves_what_was_sealed_after_it_was_asked_for() {
+    for kind in [EngineKind::Lsm, EngineKind::Memory] {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = SharedResources::new(StorageOptions::default());
+        let engine = storage::open_engine(kind, folder.path(), &shared).unwrap();
+        let write = |index: u64| {
+            apply(&*engine, index, &vec![(b"k".to_vec(), Some(index.to_le_bytes().to_vec()))], &Vec::new());
+            engine.seal(vec![]);
+        };
+        write(1);
+        let sealed = engine.sealed_index();
+        write(2);
+        engine.flush_to(sealed).unwrap();
+        // The engine in memory keeps the last seal alone.
+        let flushed = u64::from(kind == EngineKind::Lsm);
+        assert_eq!((sealed, engine.flushed_index(), engine.needs_flush()), (1, flushed, true), "{kind:?}");
+        assert_eq!(engine.get(b"k").unwrap().unwrap(), 2u64.to_le_bytes(), "{kind:?}");
+        engine.flush_to(engine.sealed_index()).unwrap();
+        assert_eq!((engine.flushed_index(), engine.needs_flush()), (2, false), "{kind:?}");
+    }
+}
+
 fn walk(folder: &Path) -> usize {
     std::fs::read_dir(folder)
         .unwrap()

@@ -9,6 +9,6 @@ mod room;
 mod weighing;
 
 pub use choice::{MayGo, Victim, Victims};
-pub use pace::Pace;
+pub use pace::{DataBytes, Pace};
 pub use room::{Admitted, Room};
 pub use weighing::Weighing;

@@ -101,14 +101,16 @@ fn flush_thread(store: &NodeShared, deletes_log_files: bool) {
 }
 
 fn flush(store: &NodeShared, handle: &ShardHandle) -> bool {
-    // A tree never holds what the log could still lose: it would begin where the log has not come to.
+    // A tree never holds what the log could still lose: it would begin where the log has not come to. What is sealed while
+    // the log is fsynced waits for the next flush.
+    let sealed = handle.engine().sealed_index();
     if let Err(e) = store.log.sync() {
         log::error!("{e}");
         return false;
     }
     store.background.flushing.fetch_add(1, Ordering::Release);
     let begun = Instant::now();
-    let flushed = handle.engine().flush();
+    let flushed = handle.engine().flush_to(sealed);
     store.stats.took("flush", begun.elapsed(), now_ms(), &store.config);
     store.background.flushing.fetch_sub(1, Ordering::Release);
     match flushed {

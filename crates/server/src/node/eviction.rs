@@ -4,7 +4,10 @@
 //! engine memory:  evicted from 15/16 of the bound on; writes wait at the bound
 //! engine lsm:     evicted from the bound on;          writes wait at 9/8 of it, since a tree gives room back late
 //! ```
-//! Writes that wait go on when keys are gone. They are refused if nothing can be evicted.
+//! Writes that wait go on when keys are gone. They are refused if nothing can be evicted, and no room is to come back.
+//!
+//! A tree on disk has removed keys until compaction gives their room back. They count for the bound, but no other keys go for
+//! them: `bytes - removed_bytes ≤ bound`. If they are many, their trees are compacted for them.
 //!
 //! And the keys of single databases within `max-bytes`, where this node leads them: these are weighed (`Weighing`), and are within
 //! their bound as soon as keys are gone. What the policy of a database spares goes for no other bound either.
@@ -12,10 +15,10 @@
 use crate::api::Caller;
 use crate::mailbox::WorkerMessage;
 use crate::os::steady_us;
-use crate::shared::NodeShared;
+use crate::shared::{FreeSpace, NodeShared};
 use cluster::{DatabaseRow, Databases};
 use node::config::{Among, EvictionPolicy};
-use node::eviction::{MayGo, Pace, Victim, Victims, Weighing};
+use node::eviction::{DataBytes, MayGo, Pace, Victim, Victims, Weighing};
 use node::{ShardHandle, SnapshotSpace, key_hash};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -36,8 +39,20 @@ const AHEAD_PART: u64 = 16;
 const SLACK_PART: u64 = 8;
 /// The part of the memory budget for what is known of the use of keys.
 const USAGE_PART: u64 = 256;
-/// The half-life, in ms, of evicted bytes whose room has not come back yet: in memory, and on disk.
-const HALF_LIVES_MS: (u64, u64) = (1_000, 10_000);
+/// The half-life, in ms, of evicted bytes whose room has not come back yet: in memory, and on disk, where their removal is flushed
+/// before they are looked for.
+const HALF_LIVES_MS: (u64, u64) = (1_000, 60_000);
+/// Trees are compacted for removed rows that take more than one byte of so many of the bound: each time, all of a tree is written.
+/// The room that writes have beyond the bound is twice as much.
+const REMOVED_PART: u64 = 2 * SLACK_PART;
+/// Only trees of which they take more than one byte of so many: half as much, so that some tree is among them.
+const TREE_REMOVED_PART: u64 = 2 * REMOVED_PART;
+/// What is in memory is written to files if it takes more than one byte of so many of the bound: there it takes less.
+const MEMORY_PART: u64 = 8;
+/// The time between two requests for that room.
+const RECLAIM_EVERY: Duration = Duration::from_millis(200);
+/// Where room is to come back, waiting writes are refused after this time in which none did and no key was removed.
+const RECLAIMED_WITHIN: Duration = Duration::from_secs(120);
 
 /// The thread; it ends when the store stops.
 pub(super) fn evict(store: &Arc<NodeShared>) {
@@ -50,6 +65,9 @@ pub(super) fn evict(store: &Arc<NodeShared>) {
         databases: BTreeMap::new(),
         token: 0,
         moved: Instant::now(),
+        last_bytes: 0,
+        awaits_room: false,
+        reclaimed: Instant::now(),
     };
     while !store.is_stopping() {
         let pause = evictor.turn().min(evictor.look_at_databases());
@@ -73,8 +91,14 @@ struct Evictor<'a> {
     databases: BTreeMap<Database, BoundedDatabase>,
     /// The number of the next removal.
     token: u32,
-    /// When a key was last removed, or writes last had room.
+    /// When a key was last removed, room last came back, or writes last had room.
     moved: Instant,
+    /// The data when writes last waited, in bytes.
+    last_bytes: u64,
+    /// Trees are to give room back.
+    awaits_room: bool,
+    /// When they were last asked to.
+    reclaimed: Instant,
 }
 
 /// A database that has a bound.
@@ -94,7 +118,7 @@ struct Bounds {
     wait: u64,
 }
 
-/// A key to evict, and how many of its bytes come back late.
+/// A key to evict, and how many of its bytes come back late without a tree telling so.
 struct Chosen {
     victim: Victim,
     late_bytes: u64,
@@ -124,8 +148,9 @@ impl Evictor<'_> {
             store.room.set_data_bytes(0);
             return IDLE;
         };
-        let bytes = data_bytes(store);
-        store.room.set_data_bytes(bytes);
+        let data = data_of(store);
+        store.room.set_data_bytes(data.bytes);
+        self.reclaim(bound, data);
         let led = self.led();
         if led.is_empty() {
             // Other nodes lead, and evict: clients are told where to go.
@@ -134,10 +159,10 @@ impl Evictor<'_> {
         }
         let Some(policy) = policy else {
             self.moved = Instant::now();
-            if bytes > bound {
+            if data.bytes > bound {
                 store.room.fill()
             } else {
-                self.leave(bound, bytes)
+                self.leave(bound, data.bytes)
             }
             return LOOK_EVERY;
         };
@@ -145,25 +170,81 @@ impl Evictor<'_> {
             true => (Bounds { evict: bound - bound / AHEAD_PART, wait: bound }, HALF_LIVES_MS.0),
             false => (Bounds { evict: bound, wait: bound.saturating_add(bound / SLACK_PART) }, HALF_LIVES_MS.1),
         };
-        let excess = self.pace.excess(bytes, bounds.evict, steady_us() / 1000, half_life_ms);
-        if excess == 0 && bytes <= bounds.wait {
+        let excess = self.pace.excess(data, bounds.evict, steady_us() / 1000, half_life_ms);
+        if excess == 0 && data.bytes <= bounds.wait {
             self.moved = Instant::now();
-            self.leave(bounds.wait, bytes);
+            self.leave(bounds.wait, data.bytes);
             return LOOK_EVERY;
         }
         let round = match excess {
             0 => Round { found: true, removed: 0 },
-            _ => self.evict(policy, &databases, &led, excess, bytes),
+            _ => self.evict(policy, &databases, &led, excess, data),
         };
-        let bytes = data_bytes(store);
-        if round.removed > 0 || bytes <= bounds.wait {
+        self.settle(bounds.wait, &round);
+        if round.removed > 0 { Duration::ZERO } else { LOOK_EVERY }
+    }
+
+    /// After a choice of keys: writes go on, wait at `wait` bytes, or are refused.
+    fn settle(&mut self, wait: u64, round: &Round) {
+        let bytes = data_of(self.store).bytes;
+        let shrinks = bytes < std::mem::replace(&mut self.last_bytes, bytes);
+        if round.removed > 0 || bytes <= wait || (self.awaits_room && shrinks) {
             self.moved = Instant::now();
         }
-        match bytes > bounds.wait && (!round.found || self.moved.elapsed() > STUCK_AFTER) {
-            true => store.room.fill(),
-            false => self.leave(bounds.wait, bytes),
+        let waited = self.moved.elapsed();
+        let is_stuck = match self.awaits_room {
+            true => waited > RECLAIMED_WITHIN,
+            false => !round.found || waited > STUCK_AFTER,
+        };
+        if bytes <= wait || !is_stuck {
+            return self.leave(wait, bytes);
         }
-        if round.removed > 0 { Duration::ZERO } else { LOOK_EVERY }
+        // Before writes are refused, keys go for what was evicted and has not come back.
+        if round.found && !self.store.config.data_is_in_memory() && self.pace.forget() {
+            self.moved = Instant::now();
+            return self.leave(wait, bytes);
+        }
+        self.store.room.fill();
+    }
+
+    /// Above the bound: has trees flushed and compacted where that gives much room back.
+    fn reclaim(&mut self, bound: u64, data: DataBytes) {
+        if self.awaits_room && self.reclaimed.elapsed() < RECLAIM_EVERY {
+            return;
+        }
+        self.awaits_room = false;
+        let store = self.store;
+        if data.bytes <= bound || store.config.data_is_in_memory() {
+            return;
+        }
+        // They are not held: who gives up a replica waits for none of the others.
+        let of = |handle: &Arc<ShardHandle>| (Arc::downgrade(handle), handle.engine().stats());
+        let trees: Vec<_> = store.known().data_handles().map(of).collect();
+        let memory: u64 = trees.iter().map(|(_, stats)| stats.memtable_bytes).sum();
+        let seals_all = self.pace.wants_seal(bound / REMOVED_PART) || memory > bound / MEMORY_PART;
+        let compacts = data.removed_bytes > bound / REMOVED_PART;
+        // New files are written before the old ones go.
+        let mut spare = if compacts { spare_bytes(store) } else { 0 };
+        for (handle, stats) in &trees {
+            let Some(handle) = handle.upgrade() else { continue };
+            let engine = handle.engine();
+            let written = stats.disk_bytes.saturating_sub(stats.removed_bytes);
+            let is_worth = stats.removed_bytes > stats.disk_bytes / TREE_REMOVED_PART;
+            let mut seals = seals_all;
+            if compacts && is_worth && written <= spare {
+                spare -= written;
+                self.awaits_room = true;
+                seals |= engine.reclaim();
+                store.background.wake();
+            }
+            if seals {
+                self.awaits_room = true;
+                if !engine.needs_flush() {
+                    store.mailboxes.tell_owner(handle.id(), WorkerMessage::Seal(handle.id()));
+                }
+            }
+        }
+        self.reclaimed = Instant::now();
     }
 
     /// Writes may go on until the data has `bound`; it has `bytes`, and some are under way.
@@ -204,7 +285,7 @@ impl Evictor<'_> {
         databases: &Databases,
         led: &[Weak<ShardHandle>],
         excess: u64,
-        bytes: u64,
+        data: DataBytes,
     ) -> Round {
         let may_go = |key: &[u8], expires: bool| {
             let database = Database::of_key(key).map(|place| databases.database_at(place));
@@ -218,13 +299,13 @@ impl Evictor<'_> {
         };
         let (mut round, mut chosen) = (Round::default(), Vec::new());
         for handle in led.iter().filter_map(Weak::upgrade) {
-            let own_bytes = bytes_of(&handle, in_memory);
-            let goal = (u128::from(excess) * u128::from(own_bytes)).div_ceil(u128::from(bytes.max(1))) as u64;
+            let own_bytes = bytes_of(&handle, in_memory).kept();
+            let goal = (u128::from(excess) * u128::from(own_bytes)).div_ceil(u128::from(data.kept().max(1))) as u64;
             let key_bytes = (own_bytes / handle.key_count().max(1)).max(1);
             let wanted = usize::try_from(goal / key_bytes).unwrap_or(usize::MAX).saturating_add(1);
             match self.choose(&mut victims, &handle, wanted, &may_go) {
                 Ok(some) => chosen.extend(some.into_iter().map(|victim| {
-                    let late_bytes = if victim.is_large || !in_memory { key_bytes } else { 0 };
+                    let late_bytes = if victim.is_large { key_bytes } else { 0 };
                     Chosen { victim, late_bytes }
                 })),
                 Err(fault) => {
@@ -384,15 +465,26 @@ fn left(bound: u64, taken: u64) -> i64 {
     i64::try_from(left).unwrap_or(if left < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// The data of all replicas of this node, in bytes.
-fn data_bytes(store: &NodeShared) -> u64 {
+/// What the data of all replicas of this node takes.
+fn data_of(store: &NodeShared) -> DataBytes {
     let in_memory = store.config.data_is_in_memory();
-    store.known().data_handles().map(|handle| bytes_of(handle, in_memory)).sum()
+    let known = store.known();
+    known.data_handles().map(|handle| bytes_of(handle, in_memory)).fold(DataBytes::default(), DataBytes::with)
 }
 
-fn bytes_of(handle: &ShardHandle, in_memory: bool) -> u64 {
+fn bytes_of(handle: &ShardHandle, in_memory: bool) -> DataBytes {
     let stats = handle.engine().stats();
-    if in_memory { stats.memtable_bytes } else { stats.wanted_bytes() + stats.memtable_bytes }
+    match in_memory {
+        true => DataBytes { bytes: stats.memtable_bytes, removed_bytes: 0 },
+        false => DataBytes { bytes: stats.wanted_bytes() + stats.memtable_bytes, removed_bytes: stats.removed_bytes },
+    }
+}
+
+/// How many bytes may be written to the device before others are freed.
+fn spare_bytes(store: &NodeShared) -> u64 {
+    let free = FreeSpace::of(store.dir.root());
+    // Where that cannot be told, writing says it.
+    free.map_or(u64::MAX, |space| space.free_bytes.saturating_sub(space.reserve_bytes))
 }
 
 #[cfg(test)]
@@ -403,6 +495,10 @@ mod tests {
     use node::eviction::Admitted;
 
     const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn data_bytes(store: &NodeShared) -> u64 {
+        data_of(store).bytes
+    }
 
     fn until(what: &str, is_so: impl Fn() -> bool) {
         let begun = Instant::now();
@@ -443,6 +539,23 @@ mod tests {
         node.store().config.set(&[(b"maxmemory", b"0")]).unwrap();
         until("nothing is refused without a bound", || !node.store().room.refuses());
         assert_eq!(usage.evicted(), evicted);
+    }
+
+    #[test]
+    fn data_on_disk_stays_near_its_bound_with_most_of_its_keys() {
+        const BOUND: u64 = 4 << 20;
+        let settings = [("max-data-bytes", "4mb"), ("maxmemory-policy", "allkeys-random"), ("durability", "nosync")];
+        let node = TestNode::start(&settings);
+        let mut prng = vocab::Prng::new(29);
+        for key in 0..10_000 {
+            // Digits at random: no compression makes them much smaller.
+            let value: String = (0..63).map(|_| format!("{:016x}", prng.next_u64())).collect();
+            assert_eq!(node.call(&format!("SET k{key} {value}")), "+OK\r\n");
+        }
+        let is_near = || data_bytes(node.store()) <= BOUND + BOUND / REMOVED_PART;
+        until("a tree that nothing is written to gives room back", is_near);
+        let left = (0..10_000).filter(|key| node.call(&format!("EXISTS k{key}")) == ":1\r\n").count();
+        assert!(left > 1_500, "of 4,000 keys that have room {left} are left");
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //!
 //! Threads: one applies (and seals and clears); any read; one flushes and one compacts at a time. Readers take no
 //! lock: they load the published view, then the applied index (see `view`). Publishing is serialised by `publishing`.
+//! A flush may compact as well, so `flushing` is taken before `compacting`, and a flush never waits for the latter.
 
 use super::collector::{self, Dropping, Plan};
 use super::fault::translate;
 use super::fork::fork;
-use super::generation::{self, Generation, L0_TABLES, L0_TABLES_UNPURGED};
+use super::generation::{self, Generation, L0_RUNS_FULL, L0_TABLES, L0_TABLES_UNPURGED};
 use super::ingest::{LsmIngest, LsmIngested, stamp};
 use super::manifest::{self, Manifest};
 use super::memtable::{self, Memtable, NEWEST, scan};
@@ -30,6 +31,7 @@ use crate::{
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use lsm_tree::compaction::PullDown;
 use lsm_tree::{AbstractTree, InternalValue, ValueType};
+use std::io::{self, ErrorKind};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -175,10 +177,19 @@ impl LsmEngine {
             self.health.poison(detail);
         }
         let error = match error {
-            Error::Corrupt { path, detail } => self.verify().err().unwrap_or(Error::Corrupt { path, detail }),
+            Error::Corrupt { path, detail } => {
+                generation.damage.note(self.verify().err().unwrap_or(Error::Corrupt { path, detail }))
+            }
             other => other,
         };
         Err(self.health.judge(error))
+    }
+
+    /// The same for what also reads files of `generation`, whose compaction is held. It does not begin if one of them is
+    /// known to be damaged.
+    fn rewrite_files(&self, generation: &Arc<Generation>, write: impl FnOnce() -> lsm_tree::Result<()>) -> Result<()> {
+        generation.damage.check()?;
+        self.write_files(generation, write)
     }
 
     /// A new tree, empty as of `index` but for `meta` and `rows`, complete and durable.
@@ -206,6 +217,8 @@ impl LsmEngine {
         self.applied.store(index, Ordering::SeqCst);
         self.sealed.store(index, Ordering::Relaxed);
         old.generation.condemn();
+        // What is being rewritten of it would be thrown away.
+        old.generation.pace.abandoned.store(true, Ordering::Relaxed);
         self.cleared.lock().expect("nothing panics while it is held").push(old);
         Ok(())
     }
@@ -239,7 +252,7 @@ impl LsmEngine {
 
     /// Merges a level of `generation` into another one, or into itself; its compaction is held. False if it is to end.
     fn merge(&self, generation: &Arc<Generation>, from: u8, to: u8) -> Result<bool> {
-        let result = self.write_files(generation, || {
+        let result = self.rewrite_files(generation, || {
             generation.tree().compact(Arc::new(PullDown(from, to)), u64::MAX)?;
             Ok(generation.blob_dir.check()?)
         });
@@ -251,6 +264,54 @@ impl LsmEngine {
         Ok(true)
     }
 
+    /// One step of ordinary compaction of `generation`; its compaction is held. False if there was nothing to do, or it is
+    /// to end.
+    fn compact_step(&self, generation: &Arc<Generation>) -> Result<bool> {
+        let (before, depth) = (generation.table_ids(), levels(generation));
+        let result = self.rewrite_files(generation, || {
+            generation.tree().compact(generation.strategy(), u64::MAX)?;
+            Ok(generation.blob_dir.check()?)
+        });
+        if self.is_ending(generation) {
+            return Ok(false);
+        }
+        result?;
+        if before == generation.table_ids() && depth == levels(generation) {
+            return Ok(false);
+        }
+        self.refresh(generation, 0);
+        Ok(true)
+    }
+
+    /// Sees to it that the first level of `generation` can take another run; no other flush is under way. Fails with what
+    /// passes if the level is full and another thread compacts it.
+    fn make_room(&self, generation: &Arc<Generation>) -> Result<()> {
+        if !generation.hurry_if_crowded() {
+            return Ok(());
+        }
+        // A compaction that is under way hurries from now on; it is not waited for, since it may still take long.
+        let compacted =
+            if let Ok(_one) = generation.compacting.try_lock() { self.thin_out(generation) } else { Ok(()) };
+        self.health.check()?;
+        if generation.index().l0_run_count() < L0_RUNS_FULL {
+            // There is room: what compaction fails with, its own thread tells.
+            return Ok(());
+        }
+        compacted?;
+        let source = io::Error::new(ErrorKind::WouldBlock, "the first level is full until it is compacted");
+        Err(Error::Io { path: generation.folder.clone(), source })
+    }
+
+    /// Compacts `generation` until its first level is no longer crowded; its compaction is held.
+    fn thin_out(&self, generation: &Arc<Generation>) -> Result<()> {
+        while generation.hurry_if_crowded() && !self.is_ending(generation) {
+            if !self.compact_step(generation)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the files of `generation` are to be rewritten because readers pass over too many removals in them. What is in
     /// memory is flushed by then, or too little.
     fn is_worn(&self, generation: &Generation) -> bool {
@@ -260,6 +321,7 @@ impl LsmEngine {
     /// Merges each level of `generation` into the next one, down to the last, where no removal is left; its compaction is
     /// held. False if there was nothing to merge, or it is to end.
     fn rewrite_worn(&self, generation: &Arc<Generation>) -> Result<bool> {
+        let is_asked = generation.wear.take_asked();
         let mut merged = false;
         let mut from = 0;
         while let Some((above, below)) = generation.levels_to_merge(from) {
@@ -267,6 +329,10 @@ impl LsmEngine {
                 return Ok(false);
             }
             (merged, from) = (true, below);
+        }
+        // Only a merge that finds values stale when it begins removes them.
+        if is_asked && let Some(last) = generation.stale_level() {
+            merged = self.merge(generation, last, last)?;
         }
         generation.wear.rewritten();
         Ok(merged)
@@ -314,8 +380,13 @@ impl LsmEngine {
             Plan::Cut(prefix) => {
                 let (before, end) = (generation.table_ids(), prefix_end(&prefix));
                 let high = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end) };
-                let cut = || generation.tree().drop_range::<Slice, _>((Bound::Included(prefix), high));
-                self.write_files(&generation, cut)?;
+                let cut = || {
+                    let tree = generation.tree();
+                    tree.drop_range::<Slice, _>((Bound::Included(prefix), high))?;
+                    // Else the version before keeps the files until the next flush. Views hold what they read.
+                    tree.get_version_history_lock().maintenance(&generation.folder, u64::MAX)
+                };
+                self.rewrite_files(&generation, cut)?;
                 self.refresh(&generation, 0);
                 Ok(before != generation.table_ids())
             }
@@ -531,6 +602,14 @@ impl Engine for LsmEngine {
     }
 
     fn flush(&self) -> Result<()> {
+        self.flush_to(u64::MAX)
+    }
+
+    fn sealed_index(&self) -> u64 {
+        self.view.load().sealed.last().map_or(0, |sealed| sealed.index)
+    }
+
+    fn flush_to(&self, index: u64) -> Result<()> {
         self.health.check()?;
         let generation = self.view.load().generation.clone();
         let _one = generation.flushing.lock().expect("a panic while flushing is not survived");
@@ -540,8 +619,10 @@ impl Engine for LsmEngine {
             return Ok(());
         }
         // They stay the oldest: only this flush takes them away.
-        let sealed = view.sealed.clone();
+        let sealed: Vec<Sealed> = view.sealed.iter().take_while(|sealed| sealed.index <= index).cloned().collect();
         drop(view);
+        // Also if there is nothing to write: a fork, which flushes first, adds a run to the tree that it makes.
+        self.make_room(&generation)?;
         if sealed.is_empty() {
             return Ok(());
         }
@@ -581,6 +662,7 @@ impl Engine for LsmEngine {
         if self.is_ending(&generation) || self.is_left_to_purge(&generation) {
             return Ok(false);
         }
+        generation.hurry_if_crowded();
         if !generation.usage.is_worth_a_flush() {
             // So little is in memory that no flush is waited for.
             generation.wear.seal();
@@ -588,20 +670,7 @@ impl Engine for LsmEngine {
         if self.is_worn(&generation) {
             return self.rewrite_worn(&generation);
         }
-        let (before, depth) = (generation.table_ids(), levels(&generation));
-        let result = self.write_files(&generation, || {
-            generation.tree().compact(generation.strategy(), u64::MAX)?;
-            Ok(generation.blob_dir.check()?)
-        });
-        if self.is_ending(&generation) {
-            return Ok(false);
-        }
-        result?;
-        if before == generation.table_ids() && depth == levels(&generation) {
-            return Ok(false);
-        }
-        self.refresh(&generation, 0);
-        Ok(true)
+        self.compact_step(&generation)
     }
 
     fn debt(&self) -> f64 {
@@ -656,6 +725,15 @@ impl Engine for LsmEngine {
         Ok(self.purge_unwanted()? | self.purge_dropped()?)
     }
 
+    fn reclaim(&self) -> bool {
+        let view = self.view.load();
+        let removed = view.removed();
+        if removed.wants_rewrite() || view.generation.stale_level().is_some() {
+            view.generation.wear.ask();
+        }
+        removed.wants_seal()
+    }
+
     fn abandon(&self) {
         self.view.load().generation.pace.abandoned.store(true, Ordering::Relaxed);
     }
@@ -687,3 +765,6 @@ fn bytes_of(generation: &Generation) -> u64 {
 fn levels(generation: &Generation) -> Vec<usize> {
     generation.index().current_version().iter_levels().map(|level| level.table_count()).collect()
 }
+
+#[cfg(test)]
+mod tests;

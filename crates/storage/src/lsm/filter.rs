@@ -1,7 +1,7 @@
 //! Slows compaction: lsm-tree has no rate limit, but shows every value it moves to a filter. It also tells the filter when
 //! all is written and not yet in the manifest. Rows that a forked tree does not want, and rows of dropped
 //! prefixes, end here: all versions of their keys are to go, so their order does not matter. A purge has a limit of its own, which it
-//! heeds until its tree is in a hurry.
+//! heeds until its tree is in a hurry. No limit holds while flushes lack room in the first level.
 
 use super::blob_dir_sync::BlobDirSync;
 use crate::Keep;
@@ -26,7 +26,9 @@ pub(super) struct Pace {
     pub(super) purging: AtomicBool,
     /// Compaction waits for it to end.
     pub(super) hurried: AtomicBool,
-    /// The tree is to be removed: it is to end.
+    /// Flushes wait for it to end.
+    pub(super) urgent: AtomicBool,
+    /// The tree is to be removed, or was replaced: it is to end.
     pub(super) abandoned: AtomicBool,
 }
 
@@ -64,10 +66,17 @@ impl Parts {
     /// Waits as long as so many bytes are to take; false if this is to end, with the node or with the tree.
     fn take(&self, bytes: u64) -> bool {
         let is_abandoned = || self.pace.abandoned.load(Ordering::Relaxed);
-        let is_hurried = || self.pace.hurried.load(Ordering::Relaxed) || is_abandoned();
+        let is_urgent = || self.pace.urgent.load(Ordering::Relaxed);
+        if is_urgent() {
+            // As a flush: other trees are not to pay for all of it.
+            self.throttle.charge(bytes);
+            return !self.throttle.is_stopped() && !is_abandoned();
+        }
+        let is_let_go = || is_urgent() || is_abandoned();
+        let is_hurried = || self.pace.hurried.load(Ordering::Relaxed) || is_let_go();
         let is_purge = self.pace.purging.load(Ordering::Relaxed);
         let paced = !is_purge || self.purge_throttle.take_unless(bytes, is_hurried);
-        paced && self.throttle.take_unless(bytes, is_abandoned) && !is_abandoned()
+        paced && self.throttle.take_unless(bytes, is_let_go) && !is_abandoned()
     }
 }
 

@@ -10,6 +10,7 @@
 
 use super::blob_dir_sync::BlobDirSync;
 use super::collector::Collector;
+use super::damage::KnownDamage;
 use super::fault::translate;
 use super::filter::{Brake, Pace, Parts};
 use super::manifest::Manifest;
@@ -32,7 +33,7 @@ use lsm_tree::{
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 const POINTER: &str = "generation";
@@ -42,6 +43,18 @@ const TREE_PREFIX: &str = "tree-";
 pub(super) const L0_TABLES: u8 = 4;
 /// The same for a tree that is to be purged: a purge rewrites the first levels as well, and in no hurry.
 pub(super) const L0_TABLES_UNPURGED: usize = 10;
+/// Runs in the first level from which on a flush compacts it first, and no rate limit slows that down.
+pub(super) const L0_RUNS_CROWDED: usize = 200;
+/// Runs in the first level at which no flush adds another one. lsm-tree's manifest counts the runs of a level in one
+/// byte; the last number is left to what a fork writes into the tree that it makes.
+pub(super) const L0_RUNS_FULL: usize = 254;
+const _: () = assert!(L0_RUNS_CROWDED < L0_RUNS_FULL && L0_RUNS_FULL < u8::MAX as usize);
+
+/// A value file is rewritten, by a merge of all tables that refer to it, when so much of it is stale.
+const FILE_STALE: f32 = 0.3;
+/// The same for all value files of a tree together. More, since heads of records do not count as stale: some file is beyond its own
+/// bound then.
+const TREE_STALE: f64 = 0.35;
 
 /// A tree and what its users share.
 pub(super) struct Generation {
@@ -58,8 +71,10 @@ pub(super) struct Generation {
     pub(super) flushing: Mutex<()>,
     /// Held during a compaction: there is one at a time.
     pub(super) compacting: Mutex<()>,
-    /// The pace of that compaction, if it is a purge.
+    /// The pace of that compaction.
     pub(super) pace: Arc<Pace>,
+    /// What that compaction, or one before, has found damaged.
+    pub(super) damage: KnownDamage,
     /// Held for reading while files are written, for writing while leftovers are removed.
     pub(super) writing: RwLock<()>,
     /// Whether a write failed and may have left files behind.
@@ -168,6 +183,7 @@ impl Generation {
             flushing: Mutex::new(()),
             compacting: Mutex::new(()),
             pace,
+            damage: KnownDamage::default(),
             writing: RwLock::new(()),
             littered: AtomicBool::new(false),
             litter_told: AtomicBool::new(false),
@@ -208,6 +224,13 @@ impl Generation {
 
     pub(super) fn strategy(&self) -> Arc<Leveled> {
         self.strategy.clone()
+    }
+
+    /// Lets rewriting go on without a rate limit as long as the first level is crowded; whether it is.
+    pub(super) fn hurry_if_crowded(&self) -> bool {
+        let is_crowded = self.index().l0_run_count() >= L0_RUNS_CROWDED;
+        self.pace.urgent.store(is_crowded, Ordering::Relaxed);
+        is_crowded
     }
 
     /// Up to which table there may be rows that are to be purged.
@@ -254,6 +277,14 @@ impl Generation {
         let filled: Vec<bool> = self.index().current_version().iter_levels().map(|level| !level.is_empty()).collect();
         let above = next_level(&filled, usize::from(from));
         (above + 1 < filled.len()).then(|| (above as u8, next_level(&filled, above + 1) as u8))
+    }
+
+    /// The last level, if so many of the values that are kept out of the levels are stale that rewriting it frees room, once there
+    /// is no level above it.
+    pub(super) fn stale_level(&self) -> Option<u8> {
+        let kept_out = self.tree.disk_space().saturating_sub(self.index().disk_space());
+        let is_stale = self.tree.stale_blob_bytes() as f64 > kept_out as f64 * TREE_STALE;
+        is_stale.then(|| (self.index().current_version().level_count() - 1) as u8)
     }
 
     /// The files hold these drops now.
@@ -327,7 +358,7 @@ fn config(folder: &Path, shared: &SharedResources, seqno: &SequenceNumberCounter
         .compression(CompressionType::None)
         .file_target_size(options.table_bytes.max(1))
         .separation_threshold(if options.separation_bytes == 0 { u32::MAX } else { options.separation_bytes })
-        .staleness_threshold(0.3)
+        .staleness_threshold(FILE_STALE)
         // All stale files of a compaction: the default takes none of fewer than four.
         .age_cutoff(1.0);
     Config::new(folder, seqno.clone(), SequenceNumberCounter::default())

@@ -14,6 +14,7 @@ use super::lookup::Lookup;
 use super::memtable::scan::entries;
 use super::memtable::{Memtable, NEWEST};
 use super::merge::{Direction, Entries, Merge};
+use super::removed::Removed;
 use super::table::{Access, Blocks};
 use crate::direct::{Closing, FileKey};
 use crate::dropped::{DroppedPrefixes, prefix_end};
@@ -277,17 +278,37 @@ impl View {
     pub(super) fn stats(&self) -> EngineStats {
         let tree = self.generation.tree();
         let version = tree.current_version();
+        let (disk_bytes, stale_bytes) = (tree.disk_space(), tree.stale_blob_bytes());
+        // Less of them stays where it is.
+        let stale_to_go = if self.generation.stale_level().is_some() { stale_bytes } else { 0 };
         EngineStats {
-            disk_bytes: tree.disk_space(),
+            disk_bytes,
+            removed_bytes: self.removed().bytes(disk_bytes.saturating_sub(stale_bytes)) + stale_to_go,
             unwanted_bytes: self.generation.unwanted_bytes() + self.generation.collector.bytes(),
             is_halved: self.generation.unwanted().is_some(),
             memtable_bytes: self.generation.usage.bytes(),
             level_tables: version.iter_levels().map(|level| level.table_count()).collect(),
             blob_files: tree.blob_file_count(),
-            blob_stale_bytes: tree.stale_blob_bytes(),
+            blob_stale_bytes: stale_bytes,
             l0_runs: self.l0_runs,
             entries_approx: (tree.approximate_len() + self.memtables().map(|one| one.len()).sum::<usize>()) as u64,
         }
+    }
+
+    /// What it has of removals.
+    pub(super) fn removed(&self) -> Removed {
+        let version = self.generation.index().current_version();
+        let last = version.level_count() - 1;
+        let unflushed = self.memtables().map(|memtable| memtable.removals()).sum();
+        let mut removed = Removed { unflushed, ..Removed::default() };
+        for (number, level) in version.iter_levels().enumerate() {
+            for table in level.iter().flat_map(|run| run.iter()) {
+                let removals = table.tombstone_count();
+                removed.rows += table.metadata.item_count.saturating_sub(removals);
+                removed.flushed += if number < last { removals } else { 0 };
+            }
+        }
+        removed
     }
 
     /// The newest entry of each key from `start` to before `end` (empty: to the end) as of `index`, in order; values

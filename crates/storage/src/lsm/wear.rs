@@ -5,8 +5,10 @@
 //! walks pass over is counted. Once that was more than rewriting the tree costs, the tree is worn: what is in memory is flushed,
 //! and then level by level is merged into the last one. To pass over a row and to rewrite it cost about the same, so rewriting at most
 //! doubles what readers have paid anyway.
+//!
+//! And a tree is rewritten in that way, whatever its size, where the room of its removed rows is asked for.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// About what a row takes, in bytes: small ones, of which there are many where many are removed.
 const ROW_BYTES: u64 = 64;
@@ -21,6 +23,8 @@ pub(super) struct Wear {
     passed: AtomicU64,
     /// How many of them before the last seal: those can be compacted away once that is flushed.
     sealed: AtomicU64,
+    /// The room of removed rows is asked for.
+    is_asked: AtomicBool,
 }
 
 impl Wear {
@@ -43,11 +47,23 @@ impl Wear {
     /// Whether the files of a tree of so many bytes should be rewritten.
     pub(super) fn wants_rewrite(&self, bytes: impl FnOnce() -> u64) -> bool {
         let sealed = self.sealed.load(Ordering::Relaxed);
-        sealed >= PASSED_MIN && is_worth(sealed, bytes())
+        self.is_asked.load(Ordering::Relaxed) || sealed >= PASSED_MIN && is_worth(sealed, bytes())
     }
 
-    /// The files were rewritten, or need not be.
+    /// The room of removed rows is asked for.
+    pub(super) fn ask(&self) {
+        self.is_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was, since this was called last. Taken before a rewrite: after one that fails it is asked for anew, or not, by
+    /// the room that there is.
+    pub(super) fn take_asked(&self) -> bool {
+        self.is_asked.swap(false, Ordering::Relaxed)
+    }
+
+    /// The files were rewritten, or need not be. What was asked for meanwhile has come back.
     pub(super) fn rewritten(&self) {
+        self.is_asked.store(false, Ordering::Relaxed);
         let sealed = self.sealed.swap(0, Ordering::Relaxed);
         self.passed.fetch_sub(sealed, Ordering::Relaxed);
     }
@@ -78,5 +94,16 @@ mod tests {
         assert!(wear.wants_seal(|| small));
         wear.rewritten();
         assert!(!wear.wants_rewrite(|| unreachable!()) && wear.wants_seal(|| small));
+    }
+
+    #[test]
+    fn a_tree_whose_room_is_asked_for_is_rewritten_once_whatever_its_size() {
+        let wear = Wear::default();
+        wear.ask();
+        assert!(wear.wants_rewrite(|| unreachable!()) && !wear.wants_seal(|| unreachable!()));
+        assert!(wear.take_asked() && !wear.wants_rewrite(|| unreachable!()));
+        wear.ask();
+        wear.rewritten();
+        assert!(!wear.take_asked(), "it has come back");
     }
 }

@@ -257,10 +257,20 @@ impl Engine for MemoryEngine {
     }
 
     fn flush(&self) -> Result<()> {
+        self.flush_to(u64::MAX)
+    }
+
+    fn sealed_index(&self) -> u64 {
+        let pending = self.pending.lock().expect("nothing panics while it is held");
+        pending.as_ref().map_or(0, |seal| seal.snapshot.index())
+    }
+
+    fn flush_to(&self, index: u64) -> Result<()> {
         self.health.check()?;
         let _one = self.flushing.lock().expect("a panic while flushing is not survived");
         let mut pending = self.pending.lock().expect("nothing panics while it is held");
-        let Some(seal) = pending.take() else { return Ok(()) };
+        // A later seal has taken the place of the one that was asked for: it waits for the next call.
+        let Some(seal) = pending.take_if(|seal| seal.snapshot.index() <= index) else { return Ok(()) };
         drop(pending);
         let result = self.write_file(&seal);
         if result.is_err() {

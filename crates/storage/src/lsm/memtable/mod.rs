@@ -169,6 +169,11 @@ impl Memtable {
         self.read().len() as usize
     }
 
+    /// How many rows are removals of something that may lie below.
+    pub(super) fn removals(&self) -> u64 {
+        u64::from(self.read().removals())
+    }
+
     /// Keeps what is seen as of the index that `applied` tells while no entry is being written.
     pub(super) fn hold(self: &Arc<Self>, applied: impl FnOnce() -> u64) -> Hold {
         let _no_entry = self.read();

@@ -61,6 +61,8 @@ pub(super) struct Rows {
     chunks: Vec<Vec<Row>>,
     /// Rows that have gone or come back since the order was told, perhaps more than once.
     changed: Vec<u32>,
+    /// Rows that are removals of something that may lie below.
+    removals: u32,
     /// Versions of later indexes are not seen yet: their entry is not all there.
     shown_until: u64,
     /// What its entries dropped, each with the entry's index.
@@ -138,6 +140,7 @@ impl Rows {
             tables,
             chunks: Vec::new(),
             changed: Vec::new(),
+            removals: 0,
             shown_until: u64::MAX,
             dropped: DroppedPrefixes::default(),
         }
@@ -161,6 +164,11 @@ impl Rows {
     /// How many times a row has gone or come back since the order was told.
     pub(super) fn changed(&self) -> u32 {
         self.changed.len() as u32
+    }
+
+    /// How many rows are removals of something that may lie below.
+    pub(super) fn removals(&self) -> u32 {
+        self.removals
     }
 
     /// The rows that have gone or come back since the last call.
@@ -223,6 +231,8 @@ impl Rows {
             if row.is_gone != was_gone {
                 self.changed.push(number);
             }
+            let (hid, hides) = (was_removal && !was_gone, is_removal && !row.is_gone);
+            self.removals = self.removals + u32::from(hides) - u32::from(hid);
             return grown;
         }
         self.tables[table].insert(hash, self.len());
@@ -234,6 +244,7 @@ impl Rows {
             let capacity = if self.chunks.is_empty() { 0 } else { CHUNK_ROWS };
             self.chunks.push(Vec::with_capacity(capacity));
         }
+        self.removals += u32::from(version.is_removal());
         let chunk = self.chunks.last_mut().expect("one was pushed if there was none");
         chunk.push(Row { first, tag, rest, newest: version, is_gone: false, older: None });
         grown

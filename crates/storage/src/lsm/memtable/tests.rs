@@ -117,6 +117,27 @@ fn every_snapshot_sees_what_there_was_at_its_index() {
 }
 
 #[test]
+fn removals_are_counted_while_something_may_lie_below() {
+    for lies_below in [false, true] {
+        let memtable = Memtable::new();
+        let kinds = [
+            // Nothing else of the key is here: it lies below.
+            (ValueType::Tombstone, 1),
+            (ValueType::Tombstone, 1),
+            (ValueType::Value, 0),
+            (ValueType::Tombstone, u64::from(lies_below)),
+            (ValueType::Tombstone, u64::from(lies_below)),
+            (ValueType::Value, 0),
+        ];
+        for (before, (kind, removals)) in kinds.into_iter().enumerate() {
+            let (before, row) = (before as u64, (Slice::from("k"), Slice::empty(), kind));
+            memtable.apply((before, before + 1), vec![row], Vec::new(), |_| lies_below, || ());
+            assert_eq!(memtable.removals(), removals, "entry {}, {lies_below}", before + 1);
+        }
+    }
+}
+
+#[test]
 fn a_scan_does_not_pass_over_rows_that_are_gone() {
     let count = 2000;
     for lies_below in [false, true] {
