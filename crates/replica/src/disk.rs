@@ -7,7 +7,7 @@
 
 use crate::disk_health::{DiskHealth, no_room};
 use crate::full_files::FullFiles;
-use crate::records::record_after;
+use crate::records::{Refusal, Synced, is_appended, last_appended, number_of, torn_entries};
 use crate::spare_file::SpareFile;
 use crate::staging::{Staging, StagingMemory};
 use crate::sync_ring::{Ended, StagedFile, StagedWrite, SyncRing};
@@ -49,12 +49,18 @@ pub(crate) struct GuardedHandle {
     inner: Arc<<DefaultFileSystem as FileSystem>::Handle>,
     health: Arc<DiskHealth>,
     path: PathBuf,
+    /// The file's number.
+    number: u64,
     /// What was appended and is not in the file yet.
     staging: Staging,
     /// It was not fsynced since it took its place.
     is_new: AtomicBool,
     /// Where the next write of it goes.
     at: AtomicU64,
+    /// All bytes before this one are fsynced.
+    synced_to: AtomicU64,
+    /// What `synced_to` becomes if the ring makes the fsync that it has begun.
+    aside_to: AtomicU64,
 }
 
 pub(crate) struct GuardedReader {
@@ -87,6 +93,23 @@ impl GuardedFs {
         }
     }
 
+    /// Cuts the log in `dir` off at the first record whose entries a crash tore before they were fsynced. raft-engine checks
+    /// the entries of the last record only.
+    pub(crate) fn cut_torn_entries(&self, dir: &Path) -> io::Result<()> {
+        let Some(path) = last_appended(dir)? else { return Ok(()) };
+        let Some(at) = torn_entries(&path)? else { return Ok(()) };
+        let file = self.open(&path, Permission::ReadWrite)?;
+        file.truncate(at)?;
+        log::warn!("{}: cut off at byte {at}: a crash tore entries before they were fsynced", path.display());
+        file.sync()
+    }
+
+    /// Up to where the file that is appended to is fsynced.
+    pub(crate) fn synced(&self) -> Option<Synced> {
+        let active = self.active()?;
+        Some(Synced { file: active.number, to: active.synced_to.load(Ordering::Acquire) })
+    }
+
     /// Brings all entries that were appended before into the file: they outlive the process.
     pub(crate) fn write_staged(&self) -> io::Result<()> {
         self.active().map_or(Ok(()), |active| active.write_staged())
@@ -97,9 +120,10 @@ impl GuardedFs {
     pub(crate) fn sync_active(&self) -> io::Result<()> {
         let Some(active) = self.active() else { return Ok(()) };
         self.pace.synced();
+        let end = active.at.load(Ordering::Acquire);
         active.write_staged()?;
         let lane = self.health.wait_out(&active.path, || self.lane_of(&active))?;
-        active.judge_sync(active.staging.sync(|| lane.file.sync_data()))?;
+        active.judge_sync(active.staging.sync(|| lane.file.sync_data()), end)?;
         self.lanes().push(lane);
         Ok(())
     }
@@ -176,9 +200,12 @@ impl GuardedFs {
             inner: Arc::new(handle),
             health: self.health.clone(),
             path: path.to_owned(),
+            number: number_of(path),
             staging,
             is_new: AtomicBool::new(true),
             at: AtomicU64::new(0),
+            synced_to: AtomicU64::new(0),
+            aside_to: AtomicU64::new(0),
         }
     }
 }
@@ -246,14 +273,16 @@ impl GuardedHandle {
         })
     }
 
-    /// What came of an fsync of this file: a failed one poisons the store. Want of memory is no exception: a driver may
-    /// have failed a page for it, which the kernel then took for written. Only an interrupted call has done nothing.
-    fn judge_sync<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+    /// What came of an fsync of this file that covers all bytes before `end`: a failed one poisons the store. Want of memory is
+    /// no exception: a driver may have failed a page for it, which the kernel then took for written. Only an interrupted call
+    /// has done nothing.
+    fn judge_sync<T>(&self, outcome: io::Result<T>, end: u64) -> io::Result<T> {
         let outcome = outcome.inspect_err(|e| {
             let shortage = if is_shortage(e) { SHORT_IN_FSYNC } else { "" };
             self.health.poison(&format!("fsync of {}: {e}{shortage}", self.path.display()));
         })?;
         self.health.log_fsynced();
+        self.synced_to.fetch_max(end, Ordering::AcqRel);
         Ok(outcome)
     }
 }
@@ -267,7 +296,11 @@ const SHORT_IN_FSYNC: &str = "; the kernel may have dropped what it was to write
 
 impl StagedFile for GuardedHandle {
     fn begin_aside(&self) -> Option<StagedWrite> {
-        self.staging.begin_aside()
+        // What is appended from here on may be too late for it.
+        let end = self.at.load(Ordering::Acquire);
+        let write = self.staging.begin_aside()?;
+        self.aside_to.store(end, Ordering::Release);
+        Some(write)
     }
 
     fn end_aside(&self, bytes: Arc<UnitBuffer>, outcome: io::Result<()>) -> bool {
@@ -279,7 +312,7 @@ impl StagedFile for GuardedHandle {
                 self.staging.refuse_if_invalid(&e);
                 false
             }
-            outcome => self.judge_sync(outcome).is_ok(),
+            outcome => self.judge_sync(outcome, self.aside_to.load(Ordering::Acquire)).is_ok(),
         };
         self.staging.end_aside(bytes, is_made);
         is_made
@@ -287,14 +320,14 @@ impl StagedFile for GuardedHandle {
 }
 
 impl Handle for GuardedHandle {
-    /// raft-engine cuts a log file short at the first record that does not check. That is right for the torn end of
-    /// the last write, and loses acknowledged writes if whole records follow: then this refuses.
+    /// raft-engine cuts a log file short at the first record that does not check. That is right for writes that a crash
+    /// tore before they were fsynced, and loses acknowledged ones if a later record proves that they were: then this refuses.
     fn truncate(&self, offset: usize) -> io::Result<()> {
-        if let Some(found) = record_after(&self.path, offset)? {
+        if let Some(Refusal { damaged, found }) = Refusal::of(&self.path, offset)? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 format!(
-                    "{}: damaged at byte {offset}, though a whole record follows at byte {found}; \
+                    "{}: damaged at byte {damaged}, though a whole record follows at byte {found}; \
                      not cutting off what was acknowledged",
                     self.path.display()
                 ),
@@ -308,6 +341,7 @@ impl Handle for GuardedHandle {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let end = self.at.load(Ordering::Acquire);
         self.write_staged()?;
         let synced = loop {
             match self.staging.sync(|| self.inner.sync()) {
@@ -315,7 +349,7 @@ impl Handle for GuardedHandle {
                 synced => break synced,
             }
         };
-        self.judge_sync(synced)?;
+        self.judge_sync(synced, end)?;
         // raft-engine opens the folder next, to fsync it, and panics if it cannot.
         let folder = self.path.parent().unwrap_or(Path::new("."));
         if is_appended(&self.path) && self.is_new.swap(false, Ordering::AcqRel) {
@@ -344,7 +378,11 @@ impl Seek for GuardedReader {
 impl Write for GuardedWriter {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         let (handle, end) = (&self.handle, self.end);
-        // What was rewritten is fsynced once, when it is all there.
+        // A record of what was rewritten has no mark: it is fsynced before another is written behind it.
+        if !is_appended(&handle.path) && handle.synced_to.load(Ordering::Acquire) < self.at {
+            handle.sync()?;
+        }
+        // Staging is for what is fsynced soon; what was rewritten need not be.
         let soon_fsynced = is_appended(&handle.path) && self.pace.wrote(buf.len());
         let is_staged = soon_fsynced && buf.len() <= STAGED_BYTES_MAX && handle.staging.take(self.at, buf, end)?;
         let written = if is_staged {
@@ -367,8 +405,13 @@ impl Write for GuardedWriter {
 impl GuardedWriter {
     /// The next write goes there.
     fn go_to(&mut self, at: u64) {
+        if at < self.at {
+            // What is written there anew is not fsynced.
+            self.handle.synced_to.fetch_min(at, Ordering::AcqRel);
+        }
         self.at = at;
-        self.handle.at.store(at, Ordering::Relaxed);
+        // An fsync that begins afterwards covers what was written before.
+        self.handle.at.store(at, Ordering::Release);
     }
 }
 
@@ -422,13 +465,6 @@ fn opened<T>(path: &Path, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         std::fs::File::open(path.parent().unwrap_or(Path::new(".")))?;
         open()
     })
-}
-
-/// The files that entries are appended to; others hold what was rewritten.
-const APPENDED: &str = "raftlog";
-
-fn is_appended(path: &Path) -> bool {
-    path.extension().is_some_and(|kind| kind == APPENDED)
 }
 
 /// Writes after which their pace is looked at anew.
@@ -502,6 +538,22 @@ mod tests {
         assert_eq!(bytes[..20], *b"datadatadatadatadata", "it goes on where it was");
         writer.allocate(200_000, 100_000).unwrap();
         assert_eq!(file.file_size().unwrap(), 100_100);
+    }
+
+    #[test]
+    fn a_record_of_what_was_rewritten_is_fsynced_before_another_follows() {
+        let dir = tempfile::tempdir().unwrap();
+        let health = Arc::new(DiskHealth::default());
+        let fs = GuardedFs::new(health.clone());
+        let file = Arc::new(fs.create(dir.path().join("1.rewrite")).unwrap());
+        let mut writer = fs.new_writer(file.clone()).unwrap();
+        for fsyncs in 0..3 {
+            writer.write_all(b"record").unwrap();
+            assert_eq!(health.log_fsyncs(), fsyncs);
+        }
+        file.sync().unwrap();
+        writer.write_all(b"record").unwrap();
+        assert_eq!(health.log_fsyncs(), 3, "it was fsynced already");
     }
 
     /// The file against a plain copy, while fsyncs are many and while they are few, over what was filled ahead and beyond.

@@ -5,7 +5,7 @@ use crate::disk_health::{DiskHealth, Impatient, no_room};
 use crate::error::{Error, Result};
 use crate::log_store::{GroupState, LogStore};
 use crate::log_write::{LogWrite, Op};
-use crate::records::damaged_record;
+use crate::records::{KEY_SYNCED, damaged_record};
 use crate::spare_file::SpareFile;
 use parking_lot::{Mutex, MutexGuard};
 use protobuf::Message;
@@ -74,6 +74,7 @@ impl Log {
             ..Config::default()
         };
         let fs = Arc::new(GuardedFs::new(health.clone()));
+        fs.cut_torn_entries(dir).map_err(|e| Error::Io(format!("{}: {e}", dir.display())))?;
         let engine = Engine::open_with_file_system(config, fs.clone()).map_err(|e| match Error::from(e) {
             Error::Corrupt(detail) => Error::Corrupt(format!("{}: {detail}", dir.display())),
             Error::Io(detail) => Error::Io(format!("{}: {detail}", dir.display())),
@@ -192,6 +193,10 @@ impl Log {
 
     fn try_append(&self, write: &LogWrite, sync: bool) -> Result<bool> {
         let mut batch = self.spare_batch().take().unwrap_or_default();
+        if let Some((shard, _)) = write.ops().first() {
+            // Before what may end the group, so that it ends with it.
+            self.add_mark(&mut batch, region(*shard))?;
+        }
         for (shard, op) in write.ops() {
             add(&mut batch, *shard, op)?;
         }
@@ -201,6 +206,14 @@ impl Log {
             *self.spare_batch() = Some(batch);
         }
         Ok(written)
+    }
+
+    /// Adds up to where the log is fsynced: what a later start finds damaged before that is not taken for a torn write.
+    fn add_mark(&self, batch: &mut LogBatch, group: u64) -> Result<()> {
+        if let Some(mark) = self.fs.synced() {
+            batch.put(group, KEY_SYNCED.to_vec(), mark.encode())?;
+        }
+        Ok(())
     }
 
     fn spare_batch(&self) -> MutexGuard<'_, Option<LogBatch>> {
@@ -248,6 +261,21 @@ impl Log {
     #[must_use]
     pub fn health(&self) -> &Arc<DiskHealth> {
         &self.health
+    }
+}
+
+impl Drop for Log {
+    /// Ends with a record whose mark covers all before it: no write comes that would tell them from torn ones.
+    fn drop(&mut self) {
+        let group = self.engine.raft_groups().into_iter().next();
+        let (Some(group), crate::DiskState::Healthy) = (group, self.health.state()) else { return };
+        let _impatient = Impatient::begin();
+        let mut batch = LogBatch::default();
+        let synced = self.fs.sync_active().map_err(|e| self.failed(&e));
+        let written = synced.and_then(|()| self.add_mark(&mut batch, group));
+        if let Err(e) = written.and_then(|()| self.write_batch(&mut batch, false)) {
+            log::warn!("the log ends without a last mark: {e}");
+        }
     }
 }
 

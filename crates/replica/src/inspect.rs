@@ -12,7 +12,7 @@ mod tests;
 use crate::disk_log::{decode_state, region};
 use crate::error::{Error, Result};
 use crate::log_store::GroupState;
-use crate::records::record_after;
+use crate::records::{Refusal, torn_entries};
 use file::{Block, LogFile, Record, Stop};
 use group::{EntryPlace, Group};
 use item::{Item, What};
@@ -39,7 +39,7 @@ pub enum LogEnd {
         /// Why reading ended there.
         detail: String,
     },
-    /// Before whole records, or in a file that is not the last: a start refuses it.
+    /// Before records that prove that it was fsynced, or in a file that is not the last: a start refuses it.
     Damaged {
         /// What was found.
         detail: String,
@@ -197,13 +197,15 @@ impl LogInspection {
         let file = LogFile::open(path, number).map_err(|e| io_error(path, &e))?;
         let mut info =
             LogFileInfo { path: path.to_owned(), bytes: file.length, written: 0, records: 0, end: LogEnd::Whole };
+        let torn = if is_last { torn_entries(path).map_err(|e| io_error(path, &e))? } else { None };
         let mut held: Option<Record> = None;
         let mut next = file.head();
         let mut stop = loop {
             let record = match next {
                 Ok(at) => {
                     info.written = at;
-                    file.record(at)
+                    let is_torn = torn.is_some_and(|torn| torn as u64 == at);
+                    if is_torn { Err(Stop::Malformed("torn entries")) } else { file.record(at) }
                 }
                 Err(stop) => Err(stop),
             };
@@ -281,9 +283,11 @@ fn end_of(file: &LogFile, written: u64, stop: Stop, is_last: bool) -> Result<Log
         malformed @ Stop::Malformed(_) => place_of(written, &malformed),
     };
     let failed = |e| io_error(&file.path, &e);
-    let found = record_after(&file.path, written as usize).map_err(failed)?;
-    Ok(match found {
-        Some(found) => LogEnd::Damaged { detail: format!("{stop}, though a whole record follows at byte {found}") },
+    let refusal = Refusal::of(&file.path, written as usize).map_err(failed)?;
+    Ok(match refusal {
+        Some(Refusal { found, .. }) => {
+            LogEnd::Damaged { detail: format!("{stop}, though a whole record follows at byte {found}") }
+        }
         None if !is_last => LogEnd::Damaged { detail: format!("{stop}, and it is not the last file") },
         None if file.is_blank(written).map_err(failed)? => LogEnd::Whole,
         None => LogEnd::Torn { detail: stop },
