@@ -8,8 +8,8 @@ use resp::table::CommandSpec;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use vocab::limits::{
-    ENTRY_BYTES_MAX, ITEM_ARGUMENTS_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, TRANSACTION_SCRIPTS_MAX,
-    TRANSACTION_WALK_KEYS_MAX, VALUE_BYTES_MAX,
+    ENTRY_BYTES_MAX, ITEM_ARGUMENTS_MAX, ITEM_REPLY_BYTES_MAX, KEY_BYTES_MAX, PATTERN_BYTES_MAX, PATTERNS_BYTES_MAX,
+    TRANSACTION_SCRIPTS_MAX, TRANSACTION_WALK_KEYS_MAX, VALUE_BYTES_MAX,
 };
 use vocab::{Namespace, Slot, SlotSpan, slot_of};
 use xxhash_rust::xxh3::xxh3_64;
@@ -109,6 +109,27 @@ pub fn check_key(key: &[u8]) -> Result<(), Refusal> {
 pub fn check_named_key(namespace: Namespace, key: &[u8]) -> Result<(), Refusal> {
     let bytes_max = KEY_BYTES_MAX - namespace.prefix_bytes();
     if key.len() > bytes_max { Err(too_long("key", key.len(), bytes_max)) } else { Ok(()) }
+}
+
+/// Checks the arguments of a client's request that matches patterns. Commands of entries and of scripts are not checked: replicas of
+/// several releases must answer them alike.
+pub fn check_patterns(spec: &CommandSpec, args: &[&[u8]]) -> Result<(), Refusal> {
+    if args.iter().map(|arg| arg.len()).sum::<usize>() <= PATTERN_BYTES_MAX {
+        return Ok(());
+    }
+    // Keys have a bound of their own.
+    let keys: SmallVec<[usize; 4]> = spec.keys(args).into_iter().flatten().collect();
+    let mut bytes = 0;
+    for (_, pattern) in args.iter().enumerate().skip(1).filter(|(at, _)| !keys.contains(at)) {
+        if pattern.len() > PATTERN_BYTES_MAX {
+            return Err(too_long("a pattern", pattern.len(), PATTERN_BYTES_MAX));
+        }
+        bytes += pattern.len();
+    }
+    if bytes > PATTERNS_BYTES_MAX {
+        return Err(format!("ERR the patterns are too long ({bytes} bytes, {PATTERNS_BYTES_MAX} are allowed)").into());
+    }
+    Ok(())
 }
 
 /// Checks how many bytes an item of an entry takes: its commands and the keys that are watched for it.

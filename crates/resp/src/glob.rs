@@ -2,13 +2,14 @@
 
 use std::ops::ControlFlow;
 
-/// Steps for each byte of pattern and text, after which the rest is matched in another way.
+/// Steps for each byte of the text, after which the rest is matched in another way.
 const STEPS_PER_BYTE: usize = 8;
 
-/// Whether all of `text` matches `pattern`, as Redis matches. Takes at most time |pattern| × |text| / 64, about.
+/// Whether all of `text` matches `pattern`, as Redis matches. Takes about 2 × |pattern| + |text| × (256 + |pattern| / 64) steps
+/// at most.
 #[must_use]
 pub fn glob_matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
-    let mut steps = STEPS_PER_BYTE * (pattern.len() + text.len());
+    let mut steps = steps_to_try(pattern, text);
     match try_match(pattern, text, ignore_case, &mut steps) {
         ControlFlow::Break(matches) => matches,
         ControlFlow::Continue(left) => left.matches(ignore_case),
@@ -18,7 +19,7 @@ pub fn glob_matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
 /// The same, of which `left` tells how many steps it may take; `None`: it would take more.
 #[must_use]
 pub fn glob_matches_within(pattern: &[u8], text: &[u8], left: &mut usize) -> Option<bool> {
-    let allowed = (STEPS_PER_BYTE * (pattern.len() + text.len())).min(*left);
+    let allowed = steps_to_try(pattern, text).min(*left);
     let mut steps = allowed;
     let tried = try_match(pattern, text, false, &mut steps);
     *left -= allowed - steps;
@@ -29,6 +30,16 @@ pub fn glob_matches_within(pattern: &[u8], text: &[u8], left: &mut usize) -> Opt
             Some(rest.matches(false))
         }
     }
+}
+
+/// How many steps matching by trying may take. A pattern is walked once, as a class may be all of it.
+fn steps_to_try(pattern: &[u8], text: &[u8]) -> usize {
+    pattern.len() + STEPS_PER_BYTE * text.len()
+}
+
+/// How many stars a pattern begins with. They match what one of them matches.
+fn leading_stars(pattern: &[u8]) -> usize {
+    pattern.iter().take_while(|byte| **byte == b'*').count()
 }
 
 /// What is left to be matched: any bytes, then the pattern.
@@ -49,13 +60,14 @@ fn try_match<'a>(
     // Behind the last star: the pattern, and the text not yet given up to the star.
     let mut retry: Option<BehindStar<'a>> = None;
     loop {
-        if let [b'*', rest @ ..] = p {
-            if rest.is_empty() {
+        let stars = leading_stars(p);
+        if stars > 0 {
+            *steps = steps.saturating_sub(stars);
+            p = &p[stars..];
+            if p.is_empty() {
                 return ControlFlow::Break(true);
             }
-            retry = Some(BehindStar { pattern: rest, text: t });
-            p = rest;
-            continue;
+            retry = Some(BehindStar { pattern: p, text: t });
         }
         if *steps == 0
             && let Some(left) = retry
@@ -86,9 +98,12 @@ fn try_match<'a>(
 type Bytes = [u64; 4];
 
 impl BehindStar<'_> {
-    /// About how many steps it takes to match it.
+    /// About how many steps it takes to match it: the pattern is read once, each element is entered for all bytes that it may match,
+    /// and the text is compared with 64 elements at a time.
     fn cost(&self) -> usize {
-        self.pattern.len() * (256 + self.text.len() / 64)
+        // Each element takes a byte of the text: of more elements one is read, and nothing matches.
+        let elements = self.pattern.len().min(self.text.len() + 1);
+        self.pattern.len() + 256 * elements + self.text.len() * elements.div_ceil(64)
     }
 
     /// Whether the text matches, by comparing 64 elements of the pattern at a time.
@@ -112,9 +127,9 @@ impl BehindStar<'_> {
                     let end = &text[text.len() - elements.len()..];
                     return end.iter().zip(&elements).all(|(byte, bytes)| has(bytes, *byte));
                 }
-                [_, rest @ ..] => {
+                stars => {
                     let Some(behind) = end_of_first(&elements, text) else { return false };
-                    (pattern, text) = (rest, &text[behind..]);
+                    (pattern, text) = (&stars[leading_stars(stars)..], &text[behind..]);
                     if pattern.is_empty() {
                         return true;
                     }
@@ -153,17 +168,60 @@ fn end_of_first(elements: &[Bytes], text: &[u8]) -> Option<usize> {
     None
 }
 
-/// The bytes that the first element of a pattern matches, which is no star, and what follows it.
+/// The bytes that the first element of a pattern matches, which is no star, and what follows it. Reads the element once.
 fn element(pattern: &[u8], ignore_case: bool) -> (Bytes, &[u8]) {
-    let mut bytes = Bytes::default();
-    let mut rest = pattern;
-    // Only classes cost more than a step, and each is looked through for every byte: as often as there are bytes.
-    for byte in 0..=u8::MAX {
-        let (matches, behind) = match_one(pattern, byte, ignore_case);
-        bytes[usize::from(byte >> 6)] |= u64::from(matches) << (byte & 63);
-        rest = behind;
+    match pattern {
+        [] => (Bytes::default(), pattern),
+        [b'?', rest @ ..] => ([u64::MAX; 4], rest),
+        [b'[', class @ ..] => class_bytes(class, ignore_case),
+        [b'\\', literal, rest @ ..] | [literal, rest @ ..] => {
+            let mut bytes = Bytes::default();
+            add_range(&mut bytes, *literal, *literal);
+            if ignore_case {
+                add_range(&mut bytes, literal.to_ascii_lowercase(), literal.to_ascii_lowercase());
+                add_range(&mut bytes, literal.to_ascii_uppercase(), literal.to_ascii_uppercase());
+            }
+            (bytes, rest)
+        }
     }
-    (bytes, rest)
+}
+
+/// The bytes that a class matches whose `[` has been read, and what follows it.
+fn class_bytes(class: &[u8], ignore_case: bool) -> (Bytes, &[u8]) {
+    let (negated, mut rest) = after_negation(class);
+    // Bytes as they are, and those with which a byte is compared in lower case.
+    let (mut bytes, mut folded) = (Bytes::default(), Bytes::default());
+    loop {
+        let (item, tail) = class_item(rest);
+        rest = tail;
+        match item {
+            Some(ClassItem::Exact(literal)) => add_range(&mut bytes, literal, literal),
+            Some(ClassItem::Range { low, high }) if ignore_case => {
+                let [low, high] = [low, high].map(|b| b.to_ascii_lowercase());
+                add_range(&mut folded, low.min(high), low.max(high));
+            }
+            Some(ClassItem::Range { low, high }) => add_range(&mut bytes, low.min(high), low.max(high)),
+            None => break,
+        }
+    }
+    if ignore_case {
+        let matching = (0..=u8::MAX).filter(|byte| has(&folded, byte.to_ascii_lowercase()));
+        matching.for_each(|byte| add_range(&mut bytes, byte, byte));
+    }
+    (if negated { bytes.map(|word| !word) } else { bytes }, rest)
+}
+
+/// Adds the bytes from `low` to `high`, both among them.
+fn add_range(bytes: &mut Bytes, low: u8, high: u8) {
+    let (first, last) = (usize::from(low >> 6), usize::from(high >> 6));
+    let (from_low, to_high) = (u64::MAX << (low & 63), u64::MAX >> (63 - (high & 63)));
+    if first == last {
+        bytes[first] |= from_low & to_high;
+        return;
+    }
+    bytes[first] |= from_low;
+    bytes[first + 1..last].fill(u64::MAX);
+    bytes[last] |= to_high;
 }
 
 /// Whether a byte matches the first element of `pattern`, and what follows the element.
@@ -176,32 +234,46 @@ fn match_one(pattern: &[u8], byte: u8, ignore_case: bool) -> (bool, &[u8]) {
     }
 }
 
-/// Matches one byte against a class whose `[` has been read. A class that is not closed ends with the pattern.
+/// Matches one byte against a class whose `[` has been read.
 fn match_class(class: &[u8], byte: u8, ignore_case: bool) -> (bool, &[u8]) {
-    let (negated, mut rest) = match class {
-        [b'^', rest @ ..] => (true, rest),
-        rest => (false, rest),
-    };
+    let (negated, mut rest) = after_negation(class);
     let mut found = false;
     loop {
-        rest = match rest {
-            [] => return (found != negated, rest),
-            [b'\\', literal, tail @ ..] => {
-                found |= *literal == byte;
-                tail
-            }
-            [b']', tail @ ..] => return (found != negated, tail),
-            [low, b'-', high, tail @ ..] => {
-                let [low, high, byte] =
-                    [*low, *high, byte].map(|b| if ignore_case { b.to_ascii_lowercase() } else { b });
+        let (item, tail) = class_item(rest);
+        rest = tail;
+        match item {
+            Some(ClassItem::Exact(literal)) => found |= literal == byte,
+            Some(ClassItem::Range { low, high }) => {
+                let [low, high, byte] = [low, high, byte].map(|b| if ignore_case { b.to_ascii_lowercase() } else { b });
                 found |= (low.min(high)..=low.max(high)).contains(&byte);
-                tail
             }
-            [literal, tail @ ..] => {
-                found |= same(*literal, byte, ignore_case);
-                tail
-            }
-        };
+            None => return (found != negated, rest),
+        }
+    }
+}
+
+/// What a class lists.
+enum ClassItem {
+    /// A byte behind `\`. Its case counts even where that of others is ignored, as in Redis.
+    Exact(u8),
+    /// The bytes between two, in either order; one byte, if both are the same.
+    Range { low: u8, high: u8 },
+}
+
+/// Whether a class is of the bytes that it does not list, and its list.
+fn after_negation(class: &[u8]) -> (bool, &[u8]) {
+    class.strip_prefix(b"^").map_or((false, class), |list| (true, list))
+}
+
+/// The next item of a class, and what follows it. `None` at the end of the class, which one that is not closed has where the pattern
+/// ends.
+fn class_item(class: &[u8]) -> (Option<ClassItem>, &[u8]) {
+    match class {
+        [] => (None, class),
+        [b'\\', literal, tail @ ..] => (Some(ClassItem::Exact(*literal)), tail),
+        [b']', tail @ ..] => (None, tail),
+        [low, b'-', high, tail @ ..] => (Some(ClassItem::Range { low: *low, high: *high }), tail),
+        [literal, tail @ ..] => (Some(ClassItem::Range { low: *literal, high: *literal }), tail),
     }
 }
 
@@ -211,7 +283,7 @@ fn same(a: u8, b: u8, ignore_case: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{BehindStar, glob_matches, glob_matches_within};
+    use super::{BehindStar, element, glob_matches, glob_matches_within, has, match_one};
     use vocab::Prng;
 
     #[test]
@@ -267,6 +339,65 @@ mod tests {
         let long = "ab".repeat(100) + "c";
         assert!(BehindStar { pattern: long.as_bytes(), text: ("ab".repeat(5_000) + "c").as_bytes() }.matches(false));
         assert!(!BehindStar { pattern: long.as_bytes(), text: "ab".repeat(5_000).as_bytes() }.matches(false));
+    }
+
+    /// That the bytes of an element are those that match it one by one, and that both ways go on at the same place.
+    fn assert_elements_agree(pattern: &[u8]) {
+        for ignore_case in [false, true] {
+            let (bytes, rest) = element(pattern, ignore_case);
+            for byte in 0..=u8::MAX {
+                let (found, expected) = ((has(&bytes, byte), rest), match_one(pattern, byte, ignore_case));
+                assert_eq!(found, expected, "{} {byte} {ignore_case}", pattern.escape_ascii());
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_an_element_are_those_that_match_it() {
+        for pattern in [
+            "", "?", "?a", "a", "Ab", "\\", "\\A", "\\*b", "[", "[]", "[]x", "[^", "[^]", "[^]x", "[^^]", "[ab]c",
+            "[^aB]c", "[a-f]", "[f-a]", "[F-a]", "[^z-a]", "[0-_]", "[Z-^]", "[@-{]", "[a-]", "[a-", "[-a]", "[a-]]b",
+            "[\\A]", "[\\]]", "[\\", "[a\\", "[a-\\]]", "[\\a-z]", "[^\\a-z", "[a-c-e]", "[[]", "[*?]x",
+        ] {
+            assert_elements_agree(pattern.as_bytes());
+        }
+        for pattern in
+            [&b"\xff"[..], b"[\0-\xff]", b"[\xff-\0]", b"[^\0-\xff]", b"[?-@]", b"[\x3f-\x40\x7f-\x80\xbf-\xc0]"]
+        {
+            assert_elements_agree(pattern);
+        }
+        let mut prng = Prng::new(12);
+        for _ in 0..2_000 {
+            let mut byte = || match prng.below(3) {
+                0 => prng.below(256) as u8,
+                1 => b"aAzZ_@[{"[prng.below(8) as usize],
+                _ => b"^-]\\"[prng.below(4) as usize],
+            };
+            let class: Vec<u8> = (0..12).map(|_| byte()).collect();
+            assert_elements_agree(&[b"[", &class[..prng.below(12) as usize]].concat());
+        }
+    }
+
+    #[test]
+    fn steps_are_what_is_walked() {
+        let (class, stars) = ("[".to_owned() + &"a".repeat(4_000), "*".repeat(4_000));
+        for (pattern, text, steps_max) in [
+            // A long class is not read once more for each byte of the text, nor for each that there is.
+            ("*".to_owned() + &class, "b".repeat(100), 3 * 4_000 + 300 * 100),
+            (stars.clone() + "b", "a".repeat(100), 2 * 4_000 + 300 * 100),
+            ("*a".to_owned() + &stars + "b", "a".repeat(100), 2 * 4_000 + 300 * 100),
+            // More elements than the text has bytes.
+            ("*".to_owned() + &"a".repeat(4_000), "a".repeat(10), 2 * 4_000 + 300 * 10),
+        ] {
+            assert!(!glob_matches(pattern.as_bytes(), text.as_bytes(), false));
+            let mut left = 1 << 22;
+            assert_eq!(glob_matches_within(pattern.as_bytes(), text.as_bytes(), &mut left), Some(false));
+            let steps = (1 << 22) - left;
+            assert!(steps <= steps_max, "{steps} steps for {}…", &pattern[..8]);
+        }
+        let mut left = 1 << 22;
+        assert_eq!(glob_matches_within(stars.as_bytes(), b"a", &mut left), Some(true));
+        assert!(left < 1 << 22, "stars are walked, too");
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub struct StoreHandler {
     /// The slot whose leader is to run it, where the arguments name one.
     slot: Option<SlotOf>,
     others: Others,
+    /// Whether it may look at all keys before it answers.
+    walks: bool,
 }
 
 /// Whether a command over the whole store waits for the leaders of shards that other nodes lead.
@@ -111,6 +113,12 @@ impl StoreHandler {
             Others::Awaited => true,
             Others::AwaitedWith(word) => args.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes())),
         }
+    }
+
+    /// Whether it may look at all keys of the store before it answers.
+    #[must_use]
+    pub fn walks(self) -> bool {
+        self.walks
     }
 
     /// The slot whose leader is to run it, where the arguments name one.
@@ -273,7 +281,7 @@ pub(super) const fn store_in_steps(
 }
 
 const fn of_store(name: &'static str, run: StoreRun, slot: Option<SlotOf>) -> HandlerRow {
-    row(name, Handler::Store(StoreHandler { run, slot, others: Others::NotAwaited }))
+    row(name, Handler::Store(StoreHandler { run, slot, others: Others::NotAwaited, walks: false }))
 }
 
 const fn row(name: &'static str, handler: Handler) -> HandlerRow {
@@ -284,8 +292,18 @@ impl HandlerRow {
     /// The command over the whole store waits for the shards of other nodes, always or with a word.
     pub(super) const fn awaits(self, others: Others) -> Self {
         match self.handler {
-            Handler::Store(StoreHandler { run, slot, .. }) => {
-                Self { handler: Handler::Store(StoreHandler { run, slot, others }), ..self }
+            Handler::Store(StoreHandler { run, slot, walks, .. }) => {
+                Self { handler: Handler::Store(StoreHandler { run, slot, others, walks }), ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// The command over the whole store may look at all keys before it answers. It is to ask `Shards::is_abandoned` meanwhile.
+    pub(super) const fn walks(self) -> Self {
+        match self.handler {
+            Handler::Store(StoreHandler { run, slot, others, .. }) => {
+                Self { handler: Handler::Store(StoreHandler { run, slot, others, walks: true }), ..self }
             }
             _ => self,
         }

@@ -14,7 +14,6 @@ use super::args::{SYNTAX, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, StoreCall, store_at};
 use super::cursors::Cursor;
 use super::scan::{CHUNK, Found, NOT_SERVED, Options, resume};
-use crate::Fault;
 use std::fmt::Write as _;
 use storage::Slice;
 use vocab::{SLOT_COUNT, Slot, client_key, slot_of, slot_tag};
@@ -23,7 +22,7 @@ const INVALID: &str = "ERR invalid cursor";
 /// How many keys of other slots than those of the walk one call looks at.
 const OTHERS_MAX: usize = 16 * 1024;
 
-pub(super) const ROWS: &[HandlerRow] = &[store_at("CLUSTERSCAN", cluster_scan, slot_of_cursor)];
+pub(super) const ROWS: &[HandlerRow] = &[store_at("CLUSTERSCAN", cluster_scan, slot_of_cursor).walks()];
 
 /// The slot of a cursor; the first cursor may be sent to any node.
 fn slot_of_cursor(args: &[&[u8]]) -> Option<Slot> {
@@ -142,7 +141,7 @@ fn walk(
     last_slot: u16,
     options: &Options<'_>,
     found: &mut Found,
-) -> Result<Option<u64>, Fault> {
+) -> Result<Option<u64>, Error> {
     let cursor = Cursor { slot: place.slot, hash: place.hash };
     let mut after: Option<Slice> = resume(call, shard, cursor, &options.wanted)?.map(Slice::from);
     let mut others = 0;

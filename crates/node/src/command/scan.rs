@@ -29,12 +29,15 @@ const SCAN_KEYS_MAX: usize = 64 * 1024;
 /// Bytes of keys after which a SCAN answers.
 const SCAN_BYTES_SOFT: usize = 1 << 20;
 
+/// The answer of a walk of all keys that has ended early: its client has left, as a rule.
+const ABANDONED: &str = "ERR the command was ended: its client is being closed, or the node stops";
+
 /// Without the word they are about the shards that this node leads.
 const WITH_STORE: Others = Others::AwaitedWith("STORE");
 
 pub(super) const ROWS: &[HandlerRow] = &[
-    store_at("SCAN", scan, slot_of_database).awaits(WITH_STORE),
-    store_in_steps("KEYS", keys, slot_of_database).awaits(WITH_STORE),
+    store_at("SCAN", scan, slot_of_database).awaits(WITH_STORE).walks(),
+    store_in_steps("KEYS", keys, slot_of_database).awaits(WITH_STORE).walks(),
     store_at("DBSIZE", dbsize, slot_of_database).awaits(WITH_STORE),
 ];
 
@@ -178,23 +181,28 @@ pub(super) fn parse_cursor(text: &[u8]) -> Result<Cursor, Error> {
     Cursor::of_number(number).ok_or(INVALID.into())
 }
 
+/// Refuses to go on with a walk of all keys whose client has left.
+fn go_on(shards: &dyn Shards) -> Outcome {
+    if shards.is_abandoned() { Err(ABANDONED.into()) } else { Ok(()) }
+}
+
 /// The key after which the scan goes on in shard `i`; `None` for its beginning.
 pub(super) fn resume(
     call: &mut StoreCall<'_>,
     i: usize,
     cursor: Cursor,
     wanted: &Wanted<'_>,
-) -> Result<Option<Vec<u8>>, Fault> {
+) -> Result<Option<Vec<u8>>, Error> {
     if cursor.hash == 0 {
         return Ok(None);
     }
     if let Some(key) = call.cursors.recall(cursor) {
         return Ok(Some(key));
     }
-    let space = call.shards.space(i);
     let mut after: Option<Slice> = None;
     loop {
-        let rows = wanted.rows(space, after.as_deref(), CHUNK)?;
+        go_on(call.shards)?;
+        let rows = wanted.rows(call.shards.space(i), after.as_deref(), CHUNK)?;
         if let Some((key, _)) = rows.iter().find(|(key, _)| key_hash(key) == cursor.hash) {
             return Ok(Some(key.to_vec()));
         }
@@ -364,6 +372,7 @@ fn keys(call: &mut StoreCall<'_>) -> Result<StoreRest, Error> {
         while let Some((keys, last)) = wanted.page(call.shards.space(i), after.as_deref())? {
             count += keys.len();
             after = Some(last);
+            go_on(call.shards)?;
         }
     }
     call.reply.array(count);
@@ -379,6 +388,7 @@ fn collect_keys(call: &mut StoreCall<'_>, wanted: &Wanted<'_>, chosen: &[usize])
     let mut left: Vec<(usize, Vec<u8>)> = chosen.iter().map(|i| (*i, wanted.prefix.clone())).collect();
     // The next page of every shard at the same time.
     while !left.is_empty() {
+        go_on(call.shards)?;
         let mut asked = Vec::with_capacity(left.len());
         for (i, start) in &left {
             asked.push((*i, RecordRange::heads(start, &wanted.end, CHUNK)));
@@ -450,8 +460,11 @@ fn dbsize(call: &mut StoreCall<'_>) -> Outcome {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::ScanCursors;
+    use super::super::testspace::{TestShards, run_on_store};
     use super::*;
     use crate::command::test_walk::{Event, Walk};
+    use crate::{Kind, WriteSpace};
+    use resp::Proto;
 
     #[test]
     fn transcript() {
@@ -491,6 +504,31 @@ mod tests {
                 walk.cursors = ScanCursors::default();
             }
             assert_eq!(walk.step(&cursor, &[]).1[0], first, "gone: {is_gone}, forgotten: {is_forgotten}");
+        }
+    }
+
+    #[test]
+    fn a_walk_of_all_keys_ends_when_its_client_has_left() {
+        let mut shards = TestShards::new(2);
+        for i in 0..2000 {
+            let key = format!("key{i}");
+            shards.owner(key.as_bytes()).put(key.as_bytes(), Record::new(Kind::STRING, None, &[])).unwrap();
+        }
+        let cases: [(&[&[u8]], bool); 4] = [
+            // No key has that hash.
+            (&[b"SCAN", b"1"], false),
+            (&[b"KEYS", b"*x"], false),
+            (&[b"KEYS", b"*x", b"STORE"], true),
+            (&[b"CLUSTERSCAN", b"s16383-{06S}-1"], false),
+        ];
+        for (args, is_elsewhere) in cases {
+            shards.elsewhere = is_elsewhere.then_some(1).into_iter().collect();
+            for is_abandoned in [false, true] {
+                shards.is_abandoned = is_abandoned;
+                let mut reply = Reply::new(Proto::Resp2);
+                let done = run_on_store(&mut shards, &ScanCursors::default(), args, &mut reply);
+                assert_eq!(done.is_err(), is_abandoned, "{args:?}");
+            }
         }
     }
 

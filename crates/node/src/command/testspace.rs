@@ -408,6 +408,8 @@ pub(crate) struct TestShards {
     pub shards: Vec<(u16, u16, TestSpace)>,
     /// Those that other nodes lead.
     pub elsewhere: BTreeSet<usize>,
+    /// Whether the client has left.
+    pub is_abandoned: bool,
 }
 
 impl TestShards {
@@ -415,7 +417,8 @@ impl TestShards {
     pub(crate) fn new(n: u16) -> Self {
         let first = |i: u16| (u32::from(vocab::SLOT_COUNT) * u32::from(i) / u32::from(n)) as u16;
         let last = |i: u16| if i + 1 == n { vocab::SLOT_COUNT - 1 } else { first(i + 1) - 1 };
-        Self { shards: (0..n).map(|i| (first(i), last(i), TestSpace::new())).collect(), elsewhere: BTreeSet::new() }
+        let shards = (0..n).map(|i| (first(i), last(i), TestSpace::new())).collect();
+        Self { shards, elsewhere: BTreeSet::new(), is_abandoned: false }
     }
 
     /// The shard that owns `key`.
@@ -464,6 +467,10 @@ impl Shards for TestShards {
 
     fn is_here(&self, i: usize) -> bool {
         self.leads(i)
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.is_abandoned
     }
 
     fn key_counts(&mut self, which: &[usize], _need: Need) -> Vec<Result<u64, Fault>> {

@@ -11,7 +11,7 @@ use crate::RequestKeys;
 use crate::command::{Handler, ReadHandler, handler, slot_argument};
 use crate::eviction::Admitted;
 use crate::pubsub::SubscriptionKind;
-use crate::request::CROSSSLOT;
+use crate::request::{CROSSSLOT, check_patterns};
 use resp::table::{self, CommandId, CommandSpec, behaviour, flag};
 use resp::{Reply, parse_integer};
 use vocab::{Database, Slot, SlotSpan};
@@ -112,6 +112,11 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
     }
     if session.is_for_subscribers() && !spec.does(behaviour::FOR_SUBSCRIBERS) {
         let text = not_for_subscribers(spec);
+        return refuse(session, Some(spec.id), &text, host, reply);
+    }
+    if spec.does(behaviour::MATCHES_PATTERNS)
+        && let Err(text) = check_patterns(spec, args)
+    {
         return refuse(session, Some(spec.id), &text, host, reply);
     }
     let role = commands::role(spec.id);
@@ -476,6 +481,59 @@ mod tests {
     use crate::session::{Admission, Effect, admit};
     use resp::{Reply, table};
     use vocab::limits;
+
+    /// What a request is answered at once; of one that is to run, nothing.
+    fn answer_to(request: &[&[u8]], begun: bool) -> String {
+        let host = TestHost::new();
+        let mut session = host.connect(1);
+        let mut reply = Reply::default();
+        if begun {
+            admit(&mut session, table::resolve(&[b"MULTI"]), &[b"MULTI"], &host, &mut reply);
+            reply.buf.clear();
+        }
+        admit(&mut session, table::resolve(request), request, &host, &mut reply);
+        String::from_utf8_lossy(&reply.buf).into_owned()
+    }
+
+    #[test]
+    fn patterns_of_clients_are_bounded() {
+        let (fits, long) = (vec![b'*'; limits::PATTERN_BYTES_MAX], vec![b'*'; limits::PATTERN_BYTES_MAX + 1]);
+        let refused = "-ERR a pattern is too long (4097 bytes, 4096 are allowed)\r\n";
+        let before: [&[&[u8]]; 14] = [
+            &[b"SCAN", b"0", b"MATCH"],
+            &[b"SCAN", b"0", b"COUNT", b"7", b"match"],
+            &[b"KEYS"],
+            &[b"HSCAN", b"k", b"0", b"MATCH"],
+            &[b"SSCAN", b"k", b"0", b"MATCH"],
+            &[b"ZSCAN", b"k", b"0", b"MATCH"],
+            &[b"CLUSTERSCAN", b"0", b"MATCH"],
+            &[b"KV.KEYS", b"k", b"KEYS"],
+            &[b"COMMAND", b"LIST", b"FILTERBY", b"PATTERN"],
+            &[b"CONFIG", b"GET"],
+            &[b"CONFIG", b"GET", b"maxclients"],
+            &[b"PUBSUB", b"CHANNELS"],
+            &[b"PUBSUB", b"SHARDCHANNELS"],
+            &[b"FUNCTION", b"LIST", b"LIBRARYNAME"],
+        ];
+        for words in before {
+            let ask = |pattern: &[u8], begun| answer_to(&[words, &[pattern]].concat(), begun);
+            let shown = words.join(&b' ').escape_ascii().to_string();
+            assert_eq!(ask(&long[..], false), refused, "{shown}");
+            assert_eq!(ask(&long[..], true), refused, "{shown} in MULTI");
+            assert!(!ask(&fits[..], false).contains("too long"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn keys_are_no_patterns_and_many_patterns_are_bounded_together() {
+        let (key, pattern) = (vec![b'k'; limits::KEY_BYTES_MAX], vec![b'x'; limits::PATTERN_BYTES_MAX]);
+        assert_eq!(answer_to(&[b"HSCAN", &key, b"0", b"MATCH", &pattern], false), "");
+        let get: [&[u8]; 2] = [b"CONFIG", b"GET"];
+        let ask = |count: usize| answer_to(&[&get[..], &vec![&pattern[..]; count][..]].concat(), false);
+        assert_eq!(ask(7), "*0\r\n");
+        // With the word GET.
+        assert_eq!(ask(8), "-ERR the patterns are too long (32771 bytes, 32768 are allowed)\r\n");
+    }
 
     #[test]
     fn what_is_queued_passes_the_limits_of_a_single_command() {

@@ -580,6 +580,12 @@ pub trait Shards: ShardSpaces {
     /// are of the same moment as what `space` shows; of one elsewhere, each page of them is of a moment of its own.
     fn records<'a>(&'a mut self, range: &RecordRange<'_>) -> Vec<Box<dyn Records + 'a>>;
 
+    /// Whether the command is to end without a result: its client has left, or the node stops. What may look at all keys
+    /// asks now and then.
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
     /// The sources of the store's libraries of functions, as they are now. The error is the text of a reply.
     fn libraries(&mut self) -> Result<Vec<Vec<u8>>, String>;
 }

@@ -71,6 +71,9 @@ pub const READS_ALL_KEYS: u64 = 1 << 9;
 
 /// Reads keys that it does not name: those of patterns behind BY and GET.
 pub const READS_BY_PATTERN: u64 = 1 << 12;
+/// Compares names with patterns that its arguments give, all that are no keys: how long they may be is bounded for clients. Not of
+/// PSUBSCRIBE, whose patterns have a bound of their own.
+pub const MATCHES_PATTERNS: u64 = 1 << 37;
 /// Of an operator's commands that are for no role of those who read: changes nothing, and the audit log does not have it.
 pub const ONLY_SHOWS: u64 = 1 << 13;
 

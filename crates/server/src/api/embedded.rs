@@ -84,7 +84,8 @@ impl Caller {
             }
             Ok(Routed::Store { handler, .. }) => {
                 self.seed = self.seed.wrapping_add(0x9E37_79B9);
-                let asked = StoreRequest { args, seed: self.seed, arrived_us, consistency: Consistency::Absolute };
+                let (seed, consistency) = (self.seed, Consistency::Absolute);
+                let asked = StoreRequest { args, seed, arrived_us, consistency, client: None };
                 run_on_store(self.store(), handler, &asked, reply);
                 false
             }

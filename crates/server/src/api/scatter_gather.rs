@@ -7,14 +7,14 @@ use crate::shared::{NodeShared, RoutingSnapshot};
 use arc_swap::Guard;
 use node::command::{Error, PartLeft, StoreCall, StoreHandler, StoreRest, conclude};
 use node::read::{Again, Attempt, Begin, Deadline, Finish, NotHere, ReadRequest, Refusal, ReplyStream, StreamShard};
-use node::session::Consistency;
+use node::session::{ClientEntry, Consistency};
 use node::{
     Fault, Heads, Need, ReadSpace, RecordRange, Records, Remote, RemoteAnswer, RemoteCall, RemoteSpace, ShardHandle,
     ShardSpace, ShardSpaces, Shards, SnapshotSpace, remote_counts, remote_heads, remote_records,
 };
 use resp::Reply;
 use std::cell::{Cell, OnceCell};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use vocab::{ShardId, Slot};
 
@@ -290,6 +290,11 @@ impl Shards for StoreShards<'_> {
         lists
     }
 
+    fn is_abandoned(&self) -> bool {
+        let has_left = |client: &Weak<ClientEntry>| client.upgrade().is_none_or(|entry| entry.killed());
+        self.store.is_stopping() || self.asked.client.as_ref().is_some_and(has_left)
+    }
+
     fn libraries(&mut self) -> Result<Vec<Vec<u8>>, String> {
         Ok(functions::learn(self.store)?.sources().map(<[u8]>::to_vec).collect())
     }
@@ -302,6 +307,8 @@ pub(crate) struct StoreRequest<'a> {
     /// When the request was there.
     pub(crate) arrived_us: u64,
     pub(crate) consistency: Consistency,
+    /// Who asks, where a long walk of the store is to end when the connection does.
+    pub(crate) client: Option<Weak<ClientEntry>>,
 }
 
 /// Runs a command over the whole store and writes its reply.

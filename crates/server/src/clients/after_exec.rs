@@ -96,7 +96,8 @@ fn answer(store: &Arc<NodeShared>, question: Question, ticket: Ticket, left: &mu
         }
         Question::Store(spec, command, consistency) => {
             let args = command.args();
-            let asked = StoreRequest { args: &args, seed: ticket.sequence, arrived_us: steady_us(), consistency };
+            let (seed, arrived_us) = (ticket.sequence, steady_us());
+            let asked = StoreRequest { args: &args, seed, arrived_us, consistency, client: None };
             match route(store, spec, &args) {
                 Ok(Routed::Store { handler, .. }) => run_on_store(store, handler, &asked, &mut reply),
                 Ok(_) => reply.error(NOT_IN_TRANSACTION),

@@ -33,6 +33,7 @@ use crate::net::Received;
 use crate::os::SteadyTime;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
+use node::command::StoreHandler;
 use node::config::CommandLogKind;
 use node::session::{
     self, Admission, ClusterDatabases, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved,
@@ -708,6 +709,34 @@ impl Dispatch<'_> {
         Step::Next
     }
 
+    /// Has a thread of the pool run a command over the whole store.
+    fn on_store(&mut self, request: Request<'_>, handler: StoreHandler) -> Step {
+        let Request { id, spec, args } = request;
+        let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
+        let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(spec, args));
+        let (seed, arrived_us) = (self.turn.requests.next_seed(), self.turn.requests.arrived_us);
+        let connection = self.turn.clients.get(id);
+        let client = connection.map(|connection| Arc::downgrade(connection.session.entry()));
+        let consistency = |connection: &Connection| connection.session.consistency_for(spec, args);
+        let consistency = self.turn.clients.get(id).map_or(Consistency::Absolute, consistency);
+        let job = Box::new(move || {
+            let mut reply = Reply::new(ticket.proto);
+            let asked = StoreRequest { args: &command.args(), seed, arrived_us, consistency, client };
+            let stream = begin_on_store(&store, handler, &asked, &mut reply);
+            store.mailboxes.tell(ticket.worker as usize, next_part(&store, ticket, stream, reply));
+        });
+        let pool = &self.turn.requests.store.pool;
+        // Also a walk that may wait for other nodes: it takes longer than a wait.
+        if handler.walks() {
+            pool.run_walk(job);
+        } else if handler.awaits_others(args) {
+            pool.run_patient(job);
+        } else {
+            pool.run(job);
+        }
+        Step::Next
+    }
+
     fn execute(&mut self, request: Request<'_>, reply: &mut Reply) -> Step {
         let Request { id, spec, args } = request;
         if let Some(text) = BlockingCommand::refusal(spec, args) {
@@ -744,25 +773,7 @@ impl Dispatch<'_> {
                 if let Some(step) = slot.and_then(|slot| self.turn.elsewhere(request, slot)) {
                     return step;
                 }
-                let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
-                let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(spec, args));
-                let (seed, arrived_us) = (self.turn.requests.next_seed(), self.turn.requests.arrived_us);
-                let consistency = |connection: &Connection| connection.session.consistency_for(spec, args);
-                let consistency = self.turn.clients.get(id).map_or(Consistency::Absolute, consistency);
-                let awaits_others = handler.awaits_others(args);
-                let job = Box::new(move || {
-                    let mut reply = Reply::new(ticket.proto);
-                    let asked = StoreRequest { args: &command.args(), seed, arrived_us, consistency };
-                    let stream = begin_on_store(&store, handler, &asked, &mut reply);
-                    store.mailboxes.tell(ticket.worker as usize, next_part(&store, ticket, stream, reply));
-                });
-                let pool = &self.turn.requests.store.pool;
-                if awaits_others {
-                    pool.run_patient(job)
-                } else {
-                    pool.run(job)
-                }
-                Step::Next
+                self.on_store(request, handler)
             }
             Ok(Routed::Pool { handler }) => self.in_pool(request, handler),
             Ok(Routed::UnknownScript) => learn::learn_first(&mut self.turn, request, reply),

@@ -2,6 +2,9 @@
 //!
 //! Jobs that wait for others than this node's disk have half of the threads at most. While a shard has no leader they wait for
 //! seconds, and the rest needs none of that: reads from disk, entries for followers, passwords.
+//!
+//! Jobs that walk the whole store have a quarter at most. A walk of many keys takes minutes, so even beside jobs that wait it leaves
+//! threads to the rest.
 
 use crate::os::spawn_critical;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -15,6 +18,8 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// The class of jobs that may wait for other nodes, or for a leader.
 const PATIENT: usize = 1;
+/// The class of jobs that may walk all keys of the store.
+const WALK: usize = 2;
 
 /// A job that waits for a thread.
 struct QueuedJob {
@@ -83,6 +88,14 @@ impl Queue {
     }
 }
 
+/// How many of so many threads the jobs of each class may have: plain ones all of them.
+fn shares(threads: usize) -> [usize; 3] {
+    let mut shares = [threads; 3];
+    shares[PATIENT] = (threads / 2).max(1);
+    shares[WALK] = (threads / 4).max(1);
+    shares
+}
+
 struct Shared {
     queue: Mutex<Queue>,
     ready: Condvar,
@@ -100,9 +113,9 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool for plain jobs, and for those that may wait for other nodes.
+    /// A pool for plain jobs, for those that may wait for other nodes, and for walks of the store.
     pub(crate) fn start(name: &str, threads: usize) -> std::io::Result<Self> {
-        Self::with_classes(name, &[threads, (threads / 2).max(1)])
+        Self::with_classes(name, &shares(threads))
     }
 
     /// A pool whose classes of jobs have so many threads at most; the first class may have all.
@@ -138,6 +151,11 @@ impl Pool {
     /// Queues a job that may wait for other nodes, or for a shard's leader.
     pub(crate) fn run_patient(&self, job: Job) {
         self.run_in_class(PATIENT, job);
+    }
+
+    /// Queues a job that may walk all keys of the store.
+    pub(crate) fn run_walk(&self, job: Job) {
+        self.run_in_class(WALK, job);
     }
 
     /// Queues a job of that class.
@@ -272,6 +290,23 @@ mod tests {
         assert!(queue.take().is_none());
         queue.classes[PATIENT].running = 0;
         assert_eq!((queue.take().map(|taken| taken.class), queue.waiting()), (Some(PATIENT), 0));
+    }
+
+    #[test]
+    fn walks_of_the_store_leave_threads_to_the_rest_even_beside_jobs_that_wait() {
+        let mut queue = Queue::new(&shares(16));
+        for class in [WALK, PATIENT, 0] {
+            (0..20).for_each(|_| queue.push(class, Box::new(|| ())));
+        }
+        // The rest comes last, and need not wait.
+        let classes: Vec<usize> = (0..13).map_while(|_| queue.take()).map(|taken| taken.class).collect();
+        assert_eq!(classes, [[WALK; 4].as_slice(), &[PATIENT; 8], &[0]].concat());
+        queue.classes[WALK].running -= 1;
+        assert_eq!(queue.take().map(|taken| taken.class), Some(WALK), "the next walk begins when one ends");
+        for threads in 3..=64 {
+            let shares = shares(threads);
+            assert!(shares[PATIENT] + shares[WALK] < threads && shares[WALK] > 0, "{threads}");
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, EMPTIES_NAMED, IN_KEY_ORDER, IS_RULED, MISSES_UNTOLD, NAMES_DATABASES, ONLY_SHOWS, READS_ALL_KEYS,
-    REPORTS_VERSION, SWAPS_DATABASES, TAKES_CONSISTENCY, TAKES_DURABILITY, WALKS_DATABASE,
+    ASKS_DATABASE, EMPTIES_NAMED, IN_KEY_ORDER, IS_RULED, MATCHES_PATTERNS, MISSES_UNTOLD, NAMES_DATABASES, ONLY_SHOWS,
+    READS_ALL_KEYS, REPORTS_VERSION, SWAPS_DATABASES, TAKES_CONSISTENCY, TAKES_DURABILITY, WALKS_DATABASE,
 };
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
@@ -197,7 +197,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
          RANDOMKEY and SCAN.",
     )
     .flags(READONLY)
-    .does_also(WALKS_DATABASE | IS_RULED | MISSES_UNTOLD)
+    .does_also(WALKS_DATABASE | IS_RULED | MISSES_UNTOLD | MATCHES_PATTERNS)
     .touches(&[key(1, RO)])
     .cost("O(N), N being the number of keys of the database; O(1) for DBSIZE")
     .args("database:key <DBSIZE | KEYS pattern:pattern | RANDOMKEY | SCAN cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type:string]>"),

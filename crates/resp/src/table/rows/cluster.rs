@@ -1,6 +1,6 @@
 //! The cluster, and what its clients and test suites send besides.
 
-use crate::table::behaviour::{ABOUT_NODE, ASKS_DATABASE};
+use crate::table::behaviour::{ABOUT_NODE, ASKS_DATABASE, MATCHES_PATTERNS};
 use crate::table::key_flag::NOT_KEY;
 use crate::table::spec::acl;
 use crate::table::spec::flag::{ADMIN, FAST, LOADING, READONLY, STALE};
@@ -98,7 +98,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Walks through the keys of the whole store, each part on the node that leads it.",
     )
     .flags(READONLY)
-    .does_also(ASKS_DATABASE)
+    .does_also(ASKS_DATABASE | MATCHES_PATTERNS)
     .touches(&[key(1, NOT_KEY)])
     .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
     .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])

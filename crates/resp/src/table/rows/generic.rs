@@ -1,7 +1,7 @@
 //! Keys of any type.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, BARRIER, MISSES_UNTOLD, PEEKS, READS_BY_PATTERN, SecretArgs, TO_DATABASE, USES,
+    ASKS_DATABASE, BARRIER, MATCHES_PATTERNS, MISSES_UNTOLD, PEEKS, READS_BY_PATTERN, SecretArgs, TO_DATABASE, USES,
 };
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, INSERT, OW, RM, RO, RW, UPDATE};
 use crate::table::spec::acl;
@@ -78,7 +78,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .flags(READONLY)
     .dangerous()
     .cost("O(N), N being the number of keys in the store")
-    .does_also(ASKS_DATABASE)
+    .does_also(ASKS_DATABASE | MATCHES_PATTERNS)
     .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
     .args("pattern:pattern [STORE | DATABASE index:integer | SELECTED index:integer]"),
     generic("MIGRATE", -6, "2.6.0", "Moves or copies keys to another server, which takes them by RESTORE.")
@@ -183,7 +183,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .flags(READONLY)
     .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
-    .does_also(ASKS_DATABASE)
+    .does_also(ASKS_DATABASE | MATCHES_PATTERNS)
     .tips(&["nondeterministic_output", "request_policy:special"])
     .args("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type] [STORE | DATABASE index:integer | SELECTED index:integer]"),
     command(

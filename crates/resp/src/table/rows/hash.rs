@@ -1,5 +1,6 @@
 //! Hashes.
 
+use crate::table::behaviour::MATCHES_PATTERNS;
 use crate::table::key_flag::{ACCESS, DELETE, INSERT, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
@@ -132,6 +133,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key [count:integer [WITHVALUES]]"),
     hash("HSCAN", -3, "2.8.0", "Walks through the fields and values of a hash by a cursor.")
         .answers(Answers::Values)
+        .does_also(MATCHES_PATTERNS)
         .flags(READONLY)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(1) a call, O(N) for the whole walk, N being the size of the hash")

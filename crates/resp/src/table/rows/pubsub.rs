@@ -1,6 +1,6 @@
 //! Messages: publish and subscribe.
 
-use crate::table::behaviour::{ABOUT_NODE, AFTER_WRITES, ALONE, FOR_SUBSCRIBERS};
+use crate::table::behaviour::{ABOUT_NODE, AFTER_WRITES, ALONE, FOR_SUBSCRIBERS, MATCHES_PATTERNS};
 use crate::table::key_flag::NOT_KEY;
 use crate::table::spec::flag::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, STALE};
 use crate::table::spec::{ChannelArgs, CommandSpec, Group, acl, command, key, keys_to_end};
@@ -38,7 +38,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     command(Group::PubSub, 0, "PUBSUB", -2, "2.8.0", "Groups the commands about subscriptions.")
         .cost("Depends on the subcommand."),
     pubsub("PUBSUB|CHANNELS", -2, "2.8.0", "Returns the channels that have subscribers at this node.")
-        .does_also(ABOUT_NODE)
+        .does_also(ABOUT_NODE | MATCHES_PATTERNS)
         .flags(ASKING)
         .cost(COST_ACTIVE)
         .args("[pattern:pattern]"),
@@ -54,7 +54,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .cost(COST_NAMES)
     .args("[channel [channel ...]]"),
     pubsub("PUBSUB|SHARDCHANNELS", -2, "7.0.0", "Returns the channels of slots that have subscribers at this node.")
-        .does_also(ABOUT_NODE)
+        .does_also(ABOUT_NODE | MATCHES_PATTERNS)
         .flags(ASKING)
         .cost(COST_ACTIVE)
         .args("[pattern:pattern]"),

@@ -1,6 +1,6 @@
 //! Scripts and functions.
 
-use crate::table::behaviour::{IS_RULED, PACKS, RUNS_SCRIPT, WRITES_BY_SCRIPT};
+use crate::table::behaviour::{IS_RULED, MATCHES_PATTERNS, PACKS, RUNS_SCRIPT, WRITES_BY_SCRIPT};
 use crate::table::key_flag::{ACCESS, RO, RW, UPDATE};
 use crate::table::spec::flag::{
     ALLOW_BUSY, DENYOOM, LOADING, MAY_REPLICATE, NO_MANDATORY_KEYS, NOSCRIPT, READONLY, SKIP_MONITOR, STALE, WRITE,
@@ -60,6 +60,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     scripting("FUNCTION|KILL", 2, "7.0.0", "Ends the functions that only read and take long, on all nodes.")
         .flags(NOSCRIPT | ALLOW_BUSY),
     scripting("FUNCTION|LIST", -2, "7.0.0", "Returns what libraries and functions there are.")
+        .does_also(MATCHES_PATTERNS)
         .flags(NOSCRIPT)
         .cost("O(N), N being the number of functions")
         .args("[LIBRARYNAME library-name-pattern:string] [WITHCODE]"),

@@ -1,8 +1,8 @@
 //! The server.
 
 use crate::table::behaviour::{
-    ABOUT_NODE, ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, FOLLOWS_EXEC, MISSES_UNTOLD, ONLY_SHOWS, PEEKS,
-    READS_ALL_KEYS, READS_REPLICAS, SHOWS_OTHERS, SWAPS_DATABASES, SecretArgs, TAKES_MANY,
+    ABOUT_NODE, ASKS_DATABASE, BARRIER, CLEARS_STORE, EMPTIES_DATABASE, FOLLOWS_EXEC, MATCHES_PATTERNS, MISSES_UNTOLD,
+    ONLY_SHOWS, PEEKS, READS_ALL_KEYS, READS_REPLICAS, SHOWS_OTHERS, SWAPS_DATABASES, SecretArgs, TAKES_MANY,
 };
 use crate::table::key_flag::RO;
 use crate::table::spec::acl;
@@ -114,7 +114,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .tips(ANY_ORDER)
         .args("[command-name [command-name ...]]"),
     catalogue("COMMAND|LIST", -2, "7.0.0", "Returns the names of the commands.")
-        .does_also(ABOUT_NODE)
+        .does_also(ABOUT_NODE | MATCHES_PATTERNS)
         .cost("O(N), N being the number of commands")
         .tips(ANY_ORDER)
         .args("[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern:pattern>]"),
@@ -142,6 +142,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .role(Role::Operate),
     server("CONFIG", -2, "2.0.0", "Groups the commands about settings.").cost("Depends on the subcommand."),
     server("CONFIG|GET", -3, "2.0.0", "Returns the settings whose names match patterns.")
+        .does_also(MATCHES_PATTERNS)
         .flags(OPERATOR)
         .cost("O(N), N being the number of patterns")
         .args("parameter [parameter ...]")

@@ -1,6 +1,6 @@
 //! Sets.
 
-use crate::table::behaviour::PACKS;
+use crate::table::behaviour::{MATCHES_PATTERNS, PACKS};
 use crate::table::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
@@ -94,6 +94,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key member [member ...]"),
     set("SSCAN", -3, "2.8.0", "Walks through the members of a set by a cursor.")
         .answers(Answers::Values)
+        .does_also(MATCHES_PATTERNS)
         .flags(READONLY)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(1) a call, O(N) for the whole walk, N being the size of the set")

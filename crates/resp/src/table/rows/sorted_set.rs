@@ -1,6 +1,6 @@
 //! Sorted sets.
 
-use crate::table::behaviour::IS_RULED;
+use crate::table::behaviour::{IS_RULED, MATCHES_PATTERNS};
 use crate::table::key_flag::{ACCESS, DELETE, OW, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
@@ -211,6 +211,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key member [WITHSCORE]"),
     zset("ZSCAN", -3, "2.8.0", "Walks through the members of a sorted set and their scores by a cursor.")
         .answers(Answers::Values)
+        .does_also(MATCHES_PATTERNS)
         .flags(READONLY)
         .touches(&[key(1, RO | ACCESS)])
         .cost("O(1) a call, O(N) for the whole walk, N being the number of members of the sorted set")
