@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 use resp::table::{CommandSpec, behaviour, flag};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vocab::limits::{MONITORED_ARGUMENT_BYTES_MAX, MONITORED_COMMAND_BYTES_MAX};
+use vocab::limits::{MONITORED_ARGUMENT_BYTES_MAX, MONITORED_COMMAND_BYTES_SOFT};
 
 /// The clients of a node that are told.
 #[derive(Debug, Default)]
@@ -75,44 +75,71 @@ pub fn monitored(now_us: u64, (database, client): (u16, &str), spec: &CommandSpe
         return None;
     }
     let mut line = format!("+{}.{:06} [{database} {client}]", now_us / 1_000_000, now_us % 1_000_000).into_bytes();
-    let mut left = MONITORED_COMMAND_BYTES_MAX;
+    let end = line.len() + MONITORED_COMMAND_BYTES_SOFT;
     for at in 0..args.len() {
         let arg = without_secret(spec, args, at);
-        if left == 0 {
+        if line.len() >= end {
+            // Writing to memory does not fail.
             let _ = write!(line, " ... ({} more arguments)", args.len() - at);
             break;
         }
         line.extend_from_slice(b" \"");
-        let shown = &arg[..arg.len().min(MONITORED_ARGUMENT_BYTES_MAX)];
-        // Of arguments that are empty there may be a million.
-        left = left.saturating_sub(shown.len() + 8);
-        shown.iter().for_each(|byte| quote(*byte, &mut line));
+        let shown = quote(&arg[..arg.len().min(MONITORED_ARGUMENT_BYTES_MAX)], end, &mut line);
         line.push(b'"');
-        if shown.len() < arg.len() {
-            // Writing to memory does not fail.
-            let _ = write!(line, "... ({} more bytes)", arg.len() - shown.len());
+        if shown < arg.len() {
+            let _ = write!(line, "... ({} more bytes)", arg.len() - shown);
         }
     }
     line.extend_from_slice(b"\r\n");
     Some(line)
 }
 
-fn quote(byte: u8, line: &mut Vec<u8>) {
-    let escaped = match byte {
-        b'\\' | b'"' => byte,
-        b'\n' => b'n',
-        b'\r' => b'r',
-        b'\t' => b't',
-        0x07 => b'a',
-        0x08 => b'b',
-        b' '..=b'~' => return line.push(byte),
-        _ => {
-            let _ = write!(line, "\\x{byte:02x}");
-            return;
+/// Shows an argument, or as much of it as takes a line to its end; answers how many of its bytes are shown.
+fn quote(arg: &[u8], end: usize, line: &mut Vec<u8>) -> usize {
+    for (at, byte) in arg.iter().enumerate() {
+        if line.len() >= end {
+            return at;
         }
-    };
-    line.extend_from_slice(&[b'\\', escaped]);
+        let Quoted { bytes, len } = &QUOTED[usize::from(*byte)];
+        line.extend_from_slice(&bytes[..*len]);
+    }
+    arg.len()
 }
+
+/// How a byte is shown: in so many of these bytes.
+#[derive(Clone, Copy)]
+struct Quoted {
+    bytes: [u8; 4],
+    len: usize,
+}
+
+impl Quoted {
+    const fn of(byte: u8) -> Self {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let escaped = match byte {
+            b'\\' | b'"' => byte,
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0x07 => b'a',
+            0x08 => b'b',
+            b' '..=b'~' => return Self { bytes: [byte, 0, 0, 0], len: 1 },
+            _ => return Self { bytes: [b'\\', b'x', HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]], len: 4 },
+        };
+        Self { bytes: [b'\\', escaped, 0, 0], len: 2 }
+    }
+}
+
+/// How each byte is shown.
+static QUOTED: [Quoted; 256] = {
+    let mut all = [Quoted { bytes: [0; 4], len: 0 }; 256];
+    let mut byte = 0;
+    while byte < all.len() {
+        all[byte] = Quoted::of(byte as u8);
+        byte += 1;
+    }
+    all
+};
 
 #[cfg(test)]
 mod tests {
@@ -140,9 +167,17 @@ mod tests {
         ] {
             assert_eq!(shown(words), Some(format!("{head} {expected}\r\n")));
         }
+        let binary = vec![0xff_u8; 100_000];
         let many = [&[&b"del"[..]][..], &vec![&b""[..]; 100_000]].concat();
-        let line = shown(&many).unwrap();
-        assert!(line.len() < MONITORED_COMMAND_BYTES_MAX && line.ends_with(" more arguments)\r\n"), "{}", line.len());
+        let cut: [(&[&[u8]], &str); 3] = [
+            (&many, " more arguments)\r\n"),
+            (&[b"set", b"k", &binary], "\\xff\"... (95907 more bytes)\r\n"),
+            (&[b"mset", b"k", &binary, b"l", b"v"], "\\xff\"... (95907 more bytes) ... (2 more arguments)\r\n"),
+        ];
+        for (words, end) in cut {
+            let line = shown(words).unwrap();
+            assert!(line.len() < MONITORED_COMMAND_BYTES_SOFT + 100 && line.ends_with(end), "{}", line.len());
+        }
         assert_eq!(shown(&[b"CONFIG", b"SET", b"requirepass", b"x"]), None);
         assert_eq!(shown(&[b"MONITOR"]), None);
     }

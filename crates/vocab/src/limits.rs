@@ -45,20 +45,24 @@ pub const CHANNEL_BYTES_MAX: usize = KEY_BYTES_MAX;
 /// Steps that comparing a channel with the patterns of its node's clients may take. Who has a pattern that would take more does not
 /// get the message.
 pub const PATTERN_STEPS_MAX: usize = 4 * 1024 * 1024;
-/// Longest pattern of PSUBSCRIBE, in bytes: each message is compared with each pattern.
+/// Longest pattern of a client's request, in bytes: each name is compared with it, as each message is with those of PSUBSCRIBE.
 pub const PATTERN_BYTES_MAX: usize = 4096;
+/// Most bytes of the patterns of one request that compares each of them with the same names, and of the words beside them.
+pub const PATTERNS_BYTES_MAX: usize = 32 * 1024;
+const _: () = assert!(PATTERNS_BYTES_MAX >= PATTERN_BYTES_MAX);
 /// Most bytes that the subscriptions of one connection take: their names, and 96 bytes each.
 pub const CLIENT_SUBSCRIPTION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Most bytes that the subscriptions of all connections of a node take: each name once, and 96 bytes a subscription.
 pub const NODE_SUBSCRIPTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Bytes of an argument that MONITOR shows.
-pub const MONITORED_ARGUMENT_BYTES_MAX: usize = 64 * 1024;
+pub const MONITORED_ARGUMENT_BYTES_MAX: usize = 4096;
 /// Commands of one entry's scripts, or of one script that is a read, that MONITOR shows.
 pub const MONITORED_CALLS_MAX: usize = 1000;
 /// Refusals of one entry's scripts, or of one script that is a read, that ACL LOG and the audit log get.
 pub const DENIED_CALLS_MAX: usize = 64;
-/// Bytes of the arguments of one command that MONITOR shows; of those behind it tells how many there are.
-pub const MONITORED_COMMAND_BYTES_MAX: usize = 128 * 1024;
+/// About how many bytes of a line of MONITOR show the arguments of one command; of those behind it tells how many there are. Each line
+/// is copied for each monitor.
+pub const MONITORED_COMMAND_BYTES_SOFT: usize = 16 * 1024;
 /// Most clients that are told of the next change of one key, because they have read it.
 pub const TRACKED_CLIENTS_PER_KEY: usize = 16_384;
 /// Most prefixes of keys that one client is told of.

@@ -288,17 +288,14 @@ impl ChangedKeys {
         self.len() == 0
     }
 
-    /// Takes the next ones out.
-    pub fn take(&mut self, most: usize) -> Vec<ChangedKey> {
-        let Self { left, taken, behind, .. } = self;
-        let next = |mut changed: ChangedKey| {
-            if !behind.0.is_empty() {
-                changed.stay = behind.of(&changed.key, *taken);
-            }
-            *taken += 1;
-            changed
-        };
-        left.by_ref().take(most).map(next).collect()
+    /// Takes the next one out.
+    pub fn take_one(&mut self) -> Option<ChangedKey> {
+        let mut changed = self.left.next()?;
+        if !self.behind.0.is_empty() {
+            changed.stay = self.behind.of(&changed.key, self.taken);
+        }
+        self.taken += 1;
+        Some(changed)
     }
 }
 
@@ -313,7 +310,36 @@ pub struct Invalidation {
     pub clients: Vec<Subscriber>,
 }
 
+/// What a client is sent for a key, about, in bytes.
+pub(super) fn sent_bytes(key: &[u8]) -> usize {
+    8 + key.len()
+}
+
 impl Invalidation {
+    /// What each of its clients is sent, about, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        32 + self.keys.iter().flatten().map(|key| sent_bytes(key)).sum::<usize>()
+    }
+
+    /// What all of its clients are sent, about, in bytes.
+    #[must_use]
+    pub fn bytes_of_all(&self) -> usize {
+        self.bytes().saturating_mul(self.clients.len())
+    }
+
+    /// The invalidation, for that client alone.
+    #[must_use]
+    pub fn to(&self, client: Subscriber) -> Self {
+        Self { keys: self.keys.clone(), is_broadcast: self.is_broadcast, clients: vec![client] }
+    }
+
+    /// Those clients are to forget all.
+    #[must_use]
+    pub fn forget_all(clients: Vec<Subscriber>) -> Self {
+        Self { keys: None, is_broadcast: false, clients }
+    }
+
     /// The workers that have some of the clients.
     #[must_use]
     pub fn workers(&self) -> Vec<u32> {
@@ -360,6 +386,10 @@ mod tests {
     use super::*;
     use vocab::{ClusterDatabase, Namespace};
 
+    fn taken(changed: &mut ChangedKeys) -> Vec<ChangedKey> {
+        std::iter::from_fn(|| changed.take_one()).collect()
+    }
+
     #[test]
     fn what_is_flushed_is_not_told_key_by_key() {
         let of = |number: u64, name: &[u8]| Namespace::Database(Database::of_number(number).unwrap()).stored(name);
@@ -374,7 +404,8 @@ mod tests {
         changes.note(&of(3, b"gone"), None);
         changes.note(&of(4, b"other"), None);
         assert_eq!(changes.flush(), Some(Flush { has_changed: true }));
-        let keys: Vec<Vec<u8>> = changes.by_client(|_| None).unwrap().take(9).into_iter().map(|key| key.key).collect();
+        let keys: Vec<Vec<u8>> =
+            taken(&mut changes.by_client(|_| None).unwrap()).into_iter().map(|it| it.key).collect();
         assert_eq!(keys, [of(3, b"before"), b"plain".to_vec(), of_cluster]);
     }
 
@@ -410,7 +441,7 @@ mod tests {
         let client = |item: usize| Some(Subscriber { connection: item as u32, ..Subscriber::default() });
         let mut changed = changes.clone().by_client(client).unwrap();
         assert_eq!((changed.len(), changed.bytes()), (1, 65));
-        assert_eq!(changed.take(9), [ChangedKey { key: b"a".to_vec(), client: client(0), stay: Vec::new() }]);
+        assert_eq!(taken(&mut changed), [ChangedKey { key: b"a".to_vec(), client: client(0), stay: Vec::new() }]);
         assert!(changed.is_empty());
         let long = vec![b'k'; ENTRY_TOLD_BYTES_MAX / 2];
         changes.note(&long, Some(1));
@@ -448,7 +479,7 @@ mod tests {
             });
             let mut changed = changes.by_client(|item| Some(client(item))).unwrap();
             let shown = |stays: &Stays| format!("{}{}", stays.client.connection, if stays.is_told { "!" } else { "" });
-            let behind: Vec<String> = std::iter::from_fn(|| changed.take(1).pop())
+            let behind: Vec<String> = std::iter::from_fn(|| changed.take_one())
                 .map(|key| key.stay.iter().map(shown).collect::<Vec<_>>().join("+"))
                 .collect();
             assert_eq!(behind.join(","), expected, "{deeds}");

@@ -51,6 +51,15 @@ impl Listeners {
         self.databases.clients().collect()
     }
 
+    /// How many clients are told of a key of a shard that this node leads, or not.
+    pub(super) fn reach(&self, key: &[u8], leads: bool) -> usize {
+        match Database::of_key(key) {
+            None => self.cluster.reach(key),
+            Some(_) if leads => self.databases.reach(key),
+            Some(_) => 0,
+        }
+    }
+
     /// What is told of changes in a shard that this node leads, or not.
     pub(super) fn invalidations(&self, changed: &[ChangedKey], leads: bool) -> Vec<Invalidation> {
         let of = |databases: bool| changed.iter().filter(move |it| Database::of_key(&it.key).is_some() == databases);
@@ -90,6 +99,7 @@ mod tests {
         ] {
             let told =
                 listeners.invalidations(&[ChangedKey { key: key.clone(), client: None, stay: Vec::new() }], leads);
+            assert_eq!(listeners.reach(&key, leads), usize::from(told_to.is_some()), "{}", key.escape_ascii());
             let clients: Vec<Subscriber> = told.into_iter().flat_map(|told| told.clients).collect();
             assert_eq!(clients, told_to.map(client).into_iter().collect::<Vec<_>>(), "{} {leads}", key.escape_ascii());
         }

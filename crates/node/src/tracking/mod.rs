@@ -22,6 +22,7 @@ mod options;
 mod prefixes;
 mod step_map;
 mod table;
+mod told_room;
 mod tracker;
 
 pub use changes::{ChangedKey, ChangedKeys, Invalidation, Stays, write_broken_redirect};
@@ -32,4 +33,5 @@ pub use mode::TrackingMode;
 pub use options::TrackingOptions;
 pub use prefixes::Prefix;
 pub use table::{TrackedKeys, Tracking};
+pub use told_room::ToldRoom;
 pub use tracker::{Audience, Registers, Tracker};

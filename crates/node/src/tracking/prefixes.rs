@@ -87,6 +87,11 @@ impl Prefixes {
         })
     }
 
+    /// How many clients are told of a key, each as often as a prefix of its fits.
+    pub(super) fn reach(&self, key: &[u8]) -> usize {
+        self.of_key(client_key(key)).map(|(_, trackers)| trackers.len()).sum()
+    }
+
     /// What is told of changes: for each prefix the keys that it fits, each once. A client that does not want its own changes is told
     /// of those of others.
     pub(super) fn invalidations<'c>(&self, changed: impl Iterator<Item = &'c ChangedKey>) -> Vec<Invalidation> {
@@ -136,6 +141,7 @@ mod tests {
                 let mut all: Vec<&[u8]> = all.collect();
                 all.reverse();
                 assert_eq!(found, all, "{}", key.escape_ascii());
+                assert_eq!(prefixes.reach(&key), all.len(), "one client has asked for each");
             }
         }
     }

@@ -69,9 +69,14 @@ impl<V: Default> StepMap<V> {
         Some(removed)
     }
 
-    /// Some of the keys.
-    pub(super) fn some_keys(&self, most: usize) -> Vec<Box<[u8]>> {
-        self.parts.iter().flat_map(HashMap::keys).take(most).cloned().collect()
+    /// Some of the keys: at most so many, and no more once they have that many bytes.
+    pub(super) fn some_keys(&self, most: usize, mut bytes: usize) -> Vec<Box<[u8]>> {
+        let keys = self.parts.iter().flat_map(HashMap::keys).take(most).take_while(|key| {
+            let has_room = bytes > 0;
+            bytes = bytes.saturating_sub(key.len());
+            has_room
+        });
+        keys.cloned().collect()
     }
 
     fn place_of(&self, key: &[u8]) -> Option<usize> {
@@ -147,8 +152,9 @@ mod tests {
             assert_eq!(map.len(), plain.len());
         }
         assert!(map.parts.len() > 4, "{} parts", map.parts.len());
-        assert!(map.some_keys(99).iter().all(|key| plain.contains_key(&key[..])));
-        assert_eq!(map.some_keys(usize::MAX).len(), plain.len());
+        assert!(map.some_keys(99, usize::MAX).iter().all(|key| plain.contains_key(&key[..])));
+        assert_eq!(map.some_keys(usize::MAX, usize::MAX).len(), plain.len());
+        assert_eq!((map.some_keys(99, 17).len(), map.some_keys(2, 17).len()), (3, 2), "keys of 8 bytes");
         let held: BTreeMap<Vec<u8>, u64> = map.into_iter().map(|(key, value)| (key.into_vec(), value)).collect();
         assert_eq!(held, plain);
     }

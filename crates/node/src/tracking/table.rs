@@ -1,9 +1,10 @@
 //! The keys that clients may have cached, and who they are.
 
-use super::changes::{ChangedKey, ChangedKeys, Invalidation};
+use super::changes::{ChangedKey, ChangedKeys, Invalidation, sent_bytes};
 use super::listeners::Listeners;
 use super::prefixes::Prefix;
 use super::step_map::{Entries, StepMap};
+use super::told_room::ToldRoom;
 use super::tracker::{Audience, Tracker};
 use crate::subscriber::Subscriber;
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -124,13 +125,30 @@ impl Tracking {
         }
     }
 
-    /// What clients are told of the next `most` changes of an entry, which is visible; whether this node leads its shard.
+    /// What clients are told of the next changes of an entry, which is visible, while there is room; whether this node leads its shard.
     #[must_use]
-    pub fn told(&self, keys: &TrackedKeys, changed: &mut ChangedKeys, most: usize, leads: bool) -> Vec<Invalidation> {
-        let changed = changed.take(most);
-        let mut told: Vec<Invalidation> = changed.iter().filter_map(|changed| keys.take(changed)).collect();
+    pub fn told(
+        &self,
+        keys: &TrackedKeys,
+        changed: &mut ChangedKeys,
+        room: &mut ToldRoom,
+        leads: bool,
+    ) -> Vec<Invalidation> {
+        let (mut told, mut taken) = (Vec::new(), Vec::new());
+        while !room.is_over()
+            && let Some(next) = changed.take_one()
+        {
+            let registered = keys.take(&next);
+            let mut bytes = registered.as_ref().map_or(0, Invalidation::bytes_of_all);
+            if self.prefixes() > 0 {
+                bytes += sent_bytes(&next.key).saturating_mul(self.prefixes.read().reach(&next.key, leads));
+            }
+            room.take(bytes);
+            told.extend(registered);
+            taken.push(next);
+        }
         if self.prefixes() > 0 {
-            told.extend(self.prefixes.read().invalidations(&changed, leads));
+            told.extend(self.prefixes.read().invalidations(&taken, leads));
         }
         told
     }
@@ -180,7 +198,7 @@ impl Tracking {
             return None;
         }
         self.has_lost.store(false, Ordering::Release);
-        Some(Invalidation { keys: None, is_broadcast: false, clients: std::mem::take(clients).into_iter().collect() })
+        Some(Invalidation::forget_all(std::mem::take(clients).into_iter().collect()))
     }
 
     /// How many keys too many are registered, where `keys_max` may be, or any number if that is 0.
@@ -311,20 +329,25 @@ impl TrackedKeys {
         self.node.lose(clients, StepMap::default());
     }
 
-    /// Some of them, to make room: their clients are told as if the keys had changed.
+    /// Some of them, while there is room in the step, to make room in the table: their clients are told as if the keys had changed.
     #[must_use]
-    pub fn evict(&self, most: usize) -> Vec<Invalidation> {
+    pub fn evict(&self, room: &mut ToldRoom) -> Vec<Invalidation> {
         if self.count.load(Ordering::SeqCst) == 0 {
             return Vec::new();
         }
         let mut all = self.keys.lock();
-        let keys = all.some_keys(most);
+        let keys = all.some_keys(room.count(), room.bytes());
         let mut told = Vec::with_capacity(keys.len());
         for key in keys {
+            if room.is_over() {
+                break;
+            }
             let trackers = all.remove(&key).unwrap_or_default();
             self.forgot(&key, trackers.len());
             let clients = trackers.iter().map(|tracker| tracker.client).collect();
-            told.push(Invalidation { keys: Some(vec![key.into_vec()]), is_broadcast: false, clients });
+            let evicted = Invalidation { keys: Some(vec![key.into_vec()]), is_broadcast: false, clients };
+            room.take(evicted.bytes_of_all());
+            told.push(evicted);
         }
         self.count.store(all.len(), Ordering::SeqCst);
         told
@@ -391,8 +414,13 @@ mod tests {
         changes.by_client(|item| Some(client(10 + item as u32))).unwrap()
     }
 
+    /// For so many keys, however long they are.
+    fn room(count: usize) -> ToldRoom {
+        ToldRoom::new(count, usize::MAX)
+    }
+
     fn told(keys: &TrackedKeys, given: &[(&str, usize)]) -> String {
-        shown(&keys.node().told(keys, &mut changed(given), 100, true))
+        shown(&keys.node().told(keys, &mut changed(given), &mut room(100), true))
     }
 
     /// Who is told what: keys, or `*` for all, and connections.
@@ -455,7 +483,7 @@ mod tests {
             changes.register(|item| Some(tracker(item as u32)), |key, tracker| keys.add_if_new(key, tracker));
             assert!(keys.any());
             let mut of_entry = changes.by_client(|item| Some(client(item as u32))).unwrap();
-            assert_eq!(shown(&keys.node().told(&keys, &mut of_entry, 9, true)), own, "{deeds}");
+            assert_eq!(shown(&keys.node().told(&keys, &mut of_entry, &mut room(9), true)), own, "{deeds}");
             assert_eq!(told(&keys, &[("a", 99)]), other, "{deeds}");
             assert_eq!((keys.any(), keys.node().keys(), keys.node().items()), (false, 0, 0), "{deeds}");
         }
@@ -472,14 +500,42 @@ mod tests {
         let given = [("a:1", 0), ("b:1", 0), ("a:2", 1), ("c", 0), ("a:1", 0)];
         assert_eq!(told(&keys, &given), "a:1+a:2: 1; a:2: 10; b:1: 1");
         let mut some = changed(&given);
-        assert_eq!(shown(&node.told(&keys, &mut some, 1, true)), "a:1: 1", "some at a time");
-        assert_eq!(shown(&node.told(&keys, &mut some, 9, true)), "a:1+a:2: 1; a:2: 10; b:1: 1");
+        assert_eq!(shown(&node.told(&keys, &mut some, &mut room(1), true)), "a:1: 1", "some at a time");
+        assert_eq!(shown(&node.told(&keys, &mut some, &mut room(9), true)), "a:1+a:2: 1; a:2: 10; b:1: 1");
         keys.lose();
         assert_eq!(shown(&node.take_lost(9).into_iter().collect::<Vec<_>>()), "*: 1,10");
         node.remove_prefixes(&names, client(1), Audience::Cluster);
         assert_eq!(told(&keys, &given), "a:2: 10");
         node.remove_prefixes(&names, client(10), Audience::Cluster);
         assert!(!keys.any());
+    }
+
+    #[test]
+    fn a_step_ends_by_the_bytes_that_its_clients_are_told() {
+        let long = |n: usize| format!("{n}{}", "k".repeat(1000));
+        let names: Vec<String> = (0..9).map(long).collect();
+        let given: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 0)).collect();
+        // Of 9 keys of 1,000 bytes, each told to 10 clients, 3 are told in a step of 25,000 bytes.
+        for is_broadcast in [true, false] {
+            let keys = TrackedKeys::default();
+            for n in 0..10 {
+                if is_broadcast {
+                    keys.node().add_prefixes(&[Prefix::from(&b""[..])], tracker(n), Audience::Cluster);
+                } else {
+                    names.iter().for_each(|name| add(&keys, &[name], n));
+                }
+            }
+            let mut left = changed(&given);
+            for expected in [6, 3, 0] {
+                let told = keys.node().told(&keys, &mut left, &mut ToldRoom::new(100, 25_000), true);
+                assert!(told.iter().all(|told| told.clients.len() == 10));
+                assert_eq!((told.is_empty(), left.len()), (false, expected), "{is_broadcast}");
+            }
+        }
+        let keys = TrackedKeys::default();
+        names.iter().for_each(|name| (0..10).for_each(|n| add(&keys, &[name], n)));
+        assert_eq!(keys.evict(&mut ToldRoom::new(100, 25_000)).len(), 3);
+        assert_eq!(keys.node().keys(), 6, "what is not told stays");
     }
 
     #[test]
@@ -522,13 +578,13 @@ mod tests {
             add(&keys, &[&format!("k{n}")], 1);
         }
         assert_eq!((keys.node().excess(0), keys.node().excess(5), keys.node().excess(2)), (0, 0, 3));
-        let told = keys.evict(3);
+        let told = keys.evict(&mut room(3));
         assert!(told.len() == 3 && told.iter().all(|told| told.clients == [client(1)]));
         assert_eq!(keys.node().keys(), 2);
         let long = "k".repeat(TRACKED_KEY_BYTES_MAX / 4);
         (0..5).for_each(|n| add(&keys, &[&format!("{n}{long}")], 1));
         assert!((1..=4).contains(&keys.node().excess(0)), "{}", keys.node().excess(0));
-        drop(keys.evict(usize::MAX));
+        drop(keys.evict(&mut room(usize::MAX)));
         assert_eq!((keys.node().keys(), keys.node().excess(0)), (0, 0));
         (0..2).for_each(|n| add(&keys, &[&format!("k{n}")], 1));
         let left = TRACKED_CLIENTS_PER_KEY as u32 + 3;

@@ -1,15 +1,18 @@
-//! What goes to very many clients of a worker: some of them have it in each turn, in the order in which it came.
+//! What goes to very many clients of a worker, or is long for many: some of them have it in each turn, in the order in which it came.
 //!
 //! Invariants: while something waits here, what comes for others waits behind it, so that each client has all in order. What waits is bounded:
 //! messages beyond the bound are lost, and in place of keys beyond it their clients are told to forget all, which is never wrong.
 
-use node::pubsub::{Delivery, Subscriber};
+use super::output::PIECE_BYTES_MIN;
+use node::pubsub::{Delivery, Push, Subscriber};
 use node::tracking::Invalidation;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 use vocab::limits::{CLIENTS_TOLD_STEP_MAX, FORGOTTEN_BACKLOG_BYTES_MAX, PUSH_BACKLOG_BYTES_MAX};
 
+/// Bytes that a turn copies for clients before it leaves the others for the next one.
+pub(super) const COPIED_STEP_BYTES_SOFT: usize = 1024 * 1024;
 /// While so much waits, entries tell nothing more.
 const CROWDED: usize = 16;
 
@@ -21,6 +24,22 @@ pub(super) enum ForMany {
     Forgotten(Arc<Invalidation>),
     /// A command, to those who watch.
     Shown(Arc<[u8]>, Vec<Subscriber>),
+}
+
+impl ForMany {
+    /// The bytes that are copied for each client.
+    pub(super) fn copied_bytes(&self) -> usize {
+        match self {
+            Self::Message(delivery) => copied_bytes(&delivery.push),
+            Self::Forgotten(told) => told.bytes(),
+            Self::Shown(line, _) => line.len(),
+        }
+    }
+}
+
+/// The bytes of a message that are copied for each client. They share those of a long one.
+pub(super) fn copied_bytes(push: &Push) -> usize {
+    Some(push.bytes()).filter(|bytes| *bytes < PIECE_BYTES_MIN).unwrap_or(0)
 }
 
 /// Those who have it or are to have it.
@@ -53,9 +72,10 @@ fn forgotten_bytes(told: &Invalidation) -> usize {
 }
 
 impl Crowds {
-    /// Whether what is for so many clients is to wait here.
-    pub(super) fn takes(&self, clients: usize) -> bool {
-        clients > CLIENTS_TOLD_STEP_MAX || !self.under_way.is_empty()
+    /// Whether what is for so many clients is to wait here, where so many bytes are copied for each of them.
+    pub(super) fn takes(&self, clients: usize, copied_bytes: usize) -> bool {
+        let is_much = clients.saturating_mul(copied_bytes) > COPIED_STEP_BYTES_SOFT;
+        is_much || clients > CLIENTS_TOLD_STEP_MAX || !self.under_way.is_empty()
     }
 
     /// Whether nothing waits.
@@ -98,7 +118,7 @@ impl Crowds {
             behind.chain(self.forgetful.range(..=self.last_told)).take(most).copied().collect();
         clients.iter().for_each(|client| _ = self.forgetful.remove(client));
         self.last_told = clients.last().copied().unwrap_or(self.last_told);
-        Some(Invalidation { keys: None, is_broadcast: false, clients })
+        Some(Invalidation::forget_all(clients))
     }
 
     /// The oldest of what waits, to be brought to some.
@@ -133,9 +153,10 @@ mod tests {
     #[test]
     fn what_is_for_many_waits_and_all_else_behind_it() {
         let mut crowds = Crowds::default();
-        assert!(!crowds.takes(CLIENTS_TOLD_STEP_MAX) && crowds.takes(CLIENTS_TOLD_STEP_MAX + 1));
+        assert!(!crowds.takes(CLIENTS_TOLD_STEP_MAX, 1) && crowds.takes(CLIENTS_TOLD_STEP_MAX + 1, 1));
+        assert!(!crowds.takes(2, COPIED_STEP_BYTES_SOFT / 2) && crowds.takes(2, COPIED_STEP_BYTES_SOFT / 2 + 1));
         assert!(crowds.add(shown(1), 1));
-        assert!(crowds.takes(1) && !crowds.is_crowded());
+        assert!(crowds.takes(1, 0) && !crowds.is_crowded());
         (0..CROWDED).for_each(|_| _ = crowds.add(shown(1), 1));
         assert!(crowds.is_crowded());
     }

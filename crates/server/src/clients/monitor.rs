@@ -132,7 +132,7 @@ pub(crate) fn show_here(store: &NodeShared, clients: &mut Clients, line: &Arc<[u
     let worker = clients.worker() as u32;
     let mut own = store.monitors.clients();
     own.retain(|client| client.worker == worker);
-    if clients.crowds.takes(own.len()) {
+    if clients.crowds.takes(own.len(), line.len()) {
         let bytes = (line.len() * own.len()) as u64;
         if clients.crowds.add(ForMany::Shown(line.clone(), own), bytes) {
             store.broker.sets_out(bytes);

@@ -1,7 +1,7 @@
 //! What clients are sent unasked: messages, commands that monitors see, ends of subscriptions.
 
 use super::client_id::ClientId;
-use super::crowds::ForMany;
+use super::crowds::{COPIED_STEP_BYTES_SOFT, ForMany, copied_bytes};
 use super::invalidations::{tell_here, tell_these};
 use super::letters::Letter;
 use super::registry::Clients;
@@ -10,11 +10,11 @@ use node::pubsub::{Delivery, Evicted, Subscriber, SubscriptionKind};
 use resp::Reply;
 use vocab::limits::CLIENTS_TOLD_STEP_MAX;
 
-/// Brings a message to those of a worker's connections that have subscribed to its channel: very many by and by. One that is
-/// too slow is closed.
+/// Brings a message to those of a worker's connections that have subscribed to its channel: very many by and by, and many of
+/// those who get a copy of much. One that is too slow is closed.
 pub(crate) fn push(clients: &mut Clients, delivery: &Delivery) {
     let own = delivery.audience.of_worker(clients.worker() as u32);
-    if !clients.crowds.takes(own.len()) {
+    if !clients.crowds.takes(own.len(), copied_bytes(&delivery.push)) {
         return own.iter().for_each(|client| push_to(clients, client.into(), delivery));
     }
     // Until they have it, publishers wait for it.
@@ -86,17 +86,22 @@ pub(crate) fn bring_some(clients: &mut Clients) {
         return;
     }
     let store = clients.store().clone();
-    let mut left = CLIENTS_TOLD_STEP_MAX;
+    let (mut left, mut left_bytes) = (CLIENTS_TOLD_STEP_MAX, COPIED_STEP_BYTES_SOFT);
     // Half of them: what else waits must go on, or it would stay too much.
     if let Some(told) = clients.crowds.take_forgetful(left / 2) {
         left -= told.clients.len();
         tell_here(&store, clients, &told);
     }
     while left > 0
+        && left_bytes > 0
         && let Some(mut crowd) = clients.crowds.take_next()
     {
-        let (done, is_over) = bring(clients, &crowd.what, crowd.next, left);
+        let each = crowd.what.copied_bytes();
+        // One has it in any case: nothing is too long for a turn.
+        let most = left.min((left_bytes / each.max(1)).max(1));
+        let (done, is_over) = bring(clients, &crowd.what, crowd.next, most);
         (crowd.next, left) = (crowd.next + done, left.saturating_sub(done.max(1)));
+        left_bytes = left_bytes.saturating_sub(done * each);
         if !is_over {
             clients.crowds.put_back(crowd);
             continue;

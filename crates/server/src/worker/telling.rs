@@ -1,6 +1,6 @@
 //! What entries tell clients of besides their answers: events of keys, messages of scripts, keys that clients are to forget.
 //!
-//! An entry may tell of a million keys. So all is told in the order in which it came, some of it a turn.
+//! An entry may tell of a million keys, or hundreds of clients of long ones. So all is told in the order in which it came, some of it a turn.
 //!
 //! Invariant: what waits takes at most [`TOLD_BACKLOG_BYTES_MAX`], and what one entry tells.
 
@@ -8,12 +8,15 @@ use crate::clients::{Clients, push, tell};
 use crate::mailbox::WorkerMessage;
 use crate::shared::NodeShared;
 use node::pubsub::{SubscriptionKind, posts};
-use node::tracking::ChangedKeys;
+use node::tracking::{ChangedKeys, ToldRoom};
 use node::{KeyspaceEvent, ScriptMessage, ShardHandle};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::vec::IntoIter;
 use vocab::limits::{TOLD_BACKLOG_BYTES_MAX, TOLD_STEP_MAX};
+
+/// Bytes that a worker tells clients, each counted for each client, before it does something else.
+const TOLD_STEP_BYTES_SOFT: usize = 256 * 1024;
 
 /// What one entry tells.
 enum ToldByEntry {
@@ -78,12 +81,16 @@ impl Telling {
 
     /// Tells some of it.
     pub(super) fn step(&mut self, store: &NodeShared, clients: &mut Clients) {
-        let mut left = TOLD_STEP_MAX;
-        while left > 0
+        let mut room = ToldRoom::new(TOLD_STEP_MAX, TOLD_STEP_BYTES_SOFT);
+        while !room.is_over()
             && let Some((told, bytes)) = self.waiting.front_mut()
         {
-            let (count, is_over) = told.tell(left, &mut Publisher { store, clients });
-            left = left.saturating_sub(count.max(1));
+            let before = room.count();
+            let is_over = told.tell(&mut room, &mut Publisher { store, clients });
+            if room.count() == before {
+                // Of entries that tell nothing there may be very many.
+                room.take(0);
+            }
             if is_over {
                 self.bytes -= *bytes;
                 self.waiting.pop_front();
@@ -97,27 +104,27 @@ impl Telling {
 }
 
 impl ToldByEntry {
-    /// Tells at most so much of it; answers how much that was, and whether it was the rest.
-    fn tell(&mut self, most: usize, publisher: &mut Publisher<'_>) -> (usize, bool) {
+    /// Tells of it while there is room; answers whether that was the rest.
+    fn tell(&mut self, room: &mut ToldRoom, publisher: &mut Publisher<'_>) -> bool {
         match self {
             Self::Events(events) => {
-                let count = most.min(events.len());
-                publisher.events(events.by_ref().take(count));
-                (count, events.len() == 0)
+                publisher.events(events, room);
+                events.len() == 0
             }
             Self::Messages(messages) => {
-                let count = most.min(messages.len());
-                messages.by_ref().take(count).for_each(|message| publisher.message(&message));
-                (count, messages.len() == 0)
+                while !room.is_over()
+                    && let Some(message) = messages.next()
+                {
+                    room.take(publisher.message(&message));
+                }
+                messages.len() == 0
             }
             Self::Changes(handle, changed) => {
-                let count = most.min(changed.len());
-                if let Some(keys) = handle.tracked() {
-                    for told in keys.node().told(keys, changed, count, handle.leading()) {
-                        tell(publisher.store, publisher.clients, told);
-                    }
+                let Some(keys) = handle.tracked() else { return true };
+                for told in keys.node().told(keys, changed, room, handle.leading()) {
+                    tell(publisher.store, publisher.clients, told);
                 }
-                (count, changed.is_empty() || handle.tracked().is_none())
+                changed.is_empty()
             }
         }
     }
@@ -130,27 +137,33 @@ struct Publisher<'a> {
 }
 
 impl Publisher<'_> {
-    fn events(&mut self, events: impl Iterator<Item = KeyspaceEvent>) {
+    fn events(&mut self, events: &mut IntoIter<KeyspaceEvent>, room: &mut ToldRoom) {
         let is_heard = self.store.broker.has_listeners();
         let classes = self.store.config.event_classes();
         let databases = self.store.known().databases.clone();
-        for event in events.filter(|_| is_heard) {
-            let database = event.database(&databases);
-            if classes.by_key() {
-                self.publish(SubscriptionKind::Channel, &event.channel_of_key(database), event.event.name.as_bytes());
+        while !room.is_over()
+            && let Some(event) = events.next()
+        {
+            let (database, mut bytes) = (event.database(&databases), 0);
+            if is_heard && classes.by_key() {
+                let channel = event.channel_of_key(database);
+                bytes += self.publish(SubscriptionKind::Channel, &channel, event.event.name.as_bytes());
             }
-            if classes.by_event() {
-                self.publish(SubscriptionKind::Channel, &event.channel_of_event(database), event.shown_key());
+            if is_heard && classes.by_event() {
+                let channel = event.channel_of_event(database);
+                bytes += self.publish(SubscriptionKind::Channel, &channel, event.shown_key());
             }
+            room.take(bytes);
         }
     }
 
-    fn message(&mut self, message: &ScriptMessage) {
+    fn message(&mut self, message: &ScriptMessage) -> usize {
         let kind = if message.is_of_slot { SubscriptionKind::ShardChannel } else { SubscriptionKind::Channel };
-        self.publish(kind, &message.channel, &message.message);
+        self.publish(kind, &message.channel, &message.message)
     }
 
-    fn publish(&mut self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) {
+    /// Answers how many bytes that is for all who are told together.
+    fn publish(&mut self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> usize {
         let broker = &self.store.broker;
         let publication = broker.publish(kind, channel, message);
         // The entry is applied: it cannot be told to wait.
@@ -161,10 +174,13 @@ impl Publisher<'_> {
             }
             push(self.clients, delivery);
         }
+        let of_clients = publication.deliveries.iter().map(|it| it.push.bytes().saturating_mul(it.audience.len()));
+        let bytes = of_clients.sum::<usize>() + publication.nodes.len() * (channel.len() + message.len());
         // No one counts the receivers: the message has no number.
         for (node, message) in posts(&publication, 0, &kind.known_name(channel), message) {
             self.store.mailboxes.tell_links_worker(WorkerMessage::Post(node, message));
         }
+        bytes
     }
 }
 
@@ -235,6 +251,18 @@ mod tests {
             assert_eq!((&told(&node)[..], telling.is_empty()), (step, is_empty));
         }
         assert_eq!(telling.bytes, 0);
+    }
+
+    #[test]
+    fn a_step_ends_by_the_bytes_that_it_tells() {
+        let node = node();
+        let (mut telling, mut clients) = (Telling::default(), Clients::new(0, node.store.clone()));
+        let long = ScriptMessage { message: vec![b'x'; TOLD_STEP_BYTES_SOFT / 3], ..message(1) };
+        telling.messages(vec![long; 4]);
+        for (expected, is_empty) in [(3, false), (1, true)] {
+            telling.step(&node.store, &mut clients);
+            assert_eq!((told(&node).len(), telling.is_empty()), (expected, is_empty));
+        }
     }
 
     #[test]
