@@ -10,6 +10,7 @@
 
 mod budget;
 mod dump;
+mod effort;
 mod error;
 mod file;
 mod format;
@@ -27,6 +28,7 @@ mod writer;
 pub use dump::{
     Checksum, FOOTER_BYTES, checked_body, put_library, read_dump, read_libraries, seal, write_dump, write_libraries,
 };
+pub use effort::reading_effort;
 pub use error::Error;
 pub use file::{FileReader, FileWriter, Item, Lifetime};
 pub use format::{VERSION, VERSION_FIELD_TTLS, value as types};

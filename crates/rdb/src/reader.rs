@@ -9,6 +9,14 @@ const TRUSTED_BYTES: usize = 64 * 1024;
 /// The two bits of a length that say that a number or a compressed string follows.
 const ENCODED: u8 = 3;
 
+/// What stands before a string.
+pub(crate) struct StringHead {
+    /// Bytes that stand behind it.
+    pub(crate) stored_bytes: u64,
+    /// How many it says that they become, if they are compressed.
+    pub(crate) unpacked_bytes: Option<u64>,
+}
+
 /// Reads values, each of a bounded size.
 pub(crate) struct Reader<R> {
     input: R,
@@ -97,18 +105,20 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// What stands before a string, which is left to be read.
+    pub(crate) fn string_head(&mut self) -> Result<StringHead, Error> {
+        let plain = |stored_bytes| StringHead { stored_bytes, unpacked_bytes: None };
+        Ok(match self.length_or_encoding()? {
+            Ok(bytes) => plain(bytes),
+            Err(kind @ 0..=2) => plain(1 << kind),
+            Err(3) => StringHead { stored_bytes: self.length()?, unpacked_bytes: Some(self.length()?) },
+            Err(kind) => return Err(Error::Unknown("encoding of a string", kind.into())),
+        })
+    }
+
     /// Passes over a string, however long.
     fn skip_string(&mut self) -> Result<(), Error> {
-        let bytes = match self.length_or_encoding()? {
-            Ok(bytes) => bytes,
-            Err(kind @ 0..=2) => 1 << kind,
-            Err(3) => {
-                let packed = self.length()?;
-                self.length()?;
-                packed
-            }
-            Err(kind) => return Err(Error::Unknown("encoding of a string", kind.into())),
-        };
+        let bytes = self.string_head()?.stored_bytes;
         let passed = std::io::copy(&mut self.input.by_ref().take(bytes), &mut std::io::sink())?;
         if passed == bytes { Ok(()) } else { Err(Error::Truncated) }
     }

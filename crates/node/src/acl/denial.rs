@@ -1,6 +1,6 @@
 //! Why a user may not run a request.
 
-use super::denial_log::DenialReason;
+use super::denial_log::{DenialReason, noted};
 use resp::table::CommandSpec;
 
 /// What of a request its user has no right to. The order is that in which one of several is told.
@@ -94,10 +94,10 @@ impl Denial {
         }
     }
 
-    /// What ACL LOG has of it: the reason, and the object.
+    /// What ACL LOG has of it: the reason, and the object, cut if it is long.
     #[must_use]
     pub fn logged(&self, args: &[&[u8]]) -> (DenialReason, Vec<u8>) {
-        let arg = |at: usize| vocab::client_key(args.get(at).copied().unwrap_or_default()).to_vec();
+        let arg = |at: usize| noted(vocab::client_key(args.get(at).copied().unwrap_or_default())).into_owned();
         match self.subject {
             Subject::Command => (DenialReason::Command, self.spec.shown_name().into_bytes()),
             Subject::Key(at) | Subject::SortBy(at) | Subject::SortGet(at) => (DenialReason::Key, arg(at)),

@@ -1,12 +1,26 @@
 //! ACL LOG: what a node has refused for lack of rights.
 
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 /// For how long the same refusal counts as one, in ms.
 const GROUPED_WITHIN_MS: u64 = 60_000;
 /// So many of the newest are looked through for the same refusal, as in Redis.
 const LOOKED_THROUGH: usize = 10;
+/// What is kept of an object or a name, in bytes: clients choose both, and they may be as long as a request.
+const NOTED_BYTES_MAX: usize = 1024;
+
+/// An object or a name as it is noted: what is long is cut, between characters.
+pub(crate) fn noted(text: &[u8]) -> Cow<'_, [u8]> {
+    if text.len() <= NOTED_BYTES_MAX {
+        return text.into();
+    }
+    // A character's bytes behind its first are 10xxxxxx, at most three.
+    let is_between = |end: &usize| text[*end] & 0xC0 != 0x80;
+    let end = (NOTED_BYTES_MAX - 3..=NOTED_BYTES_MAX).rev().find(is_between).unwrap_or(NOTED_BYTES_MAX);
+    [&text[..end], "…".as_bytes()].concat().into()
+}
 
 /// Why it was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +85,7 @@ pub struct LoggedDenial {
     pub reason: DenialReason,
     /// Where the request stood.
     pub place: Where,
-    /// The command, key or channel.
+    /// The command, key or channel, cut if it is long.
     pub object: Vec<u8>,
     /// The user.
     pub user: String,
@@ -132,5 +146,27 @@ impl DenialLog {
     /// Forgets them all.
     pub fn clear(&self) {
         self.state.lock().denials.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_long_is_cut_between_characters() {
+        let long = |start: &str, end: &str| [start, &"x".repeat(NOTED_BYTES_MAX - start.len()), end].concat();
+        for (text, kept) in [
+            ("key".to_owned(), "key".to_owned()),
+            (long("", ""), long("", "")),
+            (long("", "y"), long("", "…")),
+            // The last character ends behind the bound.
+            (format!("{}äy", "x".repeat(NOTED_BYTES_MAX - 1)), format!("{}…", "x".repeat(NOTED_BYTES_MAX - 1))),
+            (format!("{}😀", "x".repeat(NOTED_BYTES_MAX - 3)), format!("{}…", "x".repeat(NOTED_BYTES_MAX - 3))),
+        ] {
+            assert_eq!(String::from_utf8_lossy(&noted(text.as_bytes())), kept);
+        }
+        // No text: it is cut all the same.
+        assert_eq!(noted(&[0x80; 2 * NOTED_BYTES_MAX]).len(), NOTED_BYTES_MAX + "…".len());
     }
 }

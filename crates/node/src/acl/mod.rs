@@ -32,6 +32,7 @@ pub use access_control::AccessControl;
 pub use audit_event::{AuditEvent, AuditKind, refusal_of, without_arguments};
 pub use audited::audited;
 pub use denial::{Denial, Subject};
+pub(crate) use denial_log::noted;
 pub use denial_log::{DenialLog, DenialReason, LoggedDenial, Where};
 pub use login_delay::LoginDelay;
 pub use logins::{Login, LoginCheck, Logins};

@@ -5,7 +5,7 @@
 
 use super::rights::note;
 use super::{Host, Session};
-use crate::acl::{AuditEvent, AuditKind, DEFAULT_USER, DenialReason, Digest, Login, LoginCheck, User, Where};
+use crate::acl::{AuditEvent, AuditKind, DEFAULT_USER, DenialReason, Digest, Login, LoginCheck, User, Where, noted};
 use resp::table::{CommandSpec, behaviour};
 use std::sync::Arc;
 
@@ -136,7 +136,8 @@ pub(super) fn log_in(session: &mut Session, credentials: Credentials<'_>, word: 
         Known::Unknown(user, check) => check.run(&host.access_control().logins).then_some(user),
         Known::Wrong | Known::Busy => None,
     };
-    let name = String::from_utf8_lossy(credentials.user);
+    let noted_user = noted(credentials.user);
+    let name = String::from_utf8_lossy(&noted_user);
     host.audit(&AuditEvent {
         kind: AuditKind::Login,
         user: name.clone(),

@@ -52,6 +52,8 @@ impl Operation {
 struct Accumulated {
     operation: Operation,
     sources: usize,
+    /// How long the shortest source is, in bytes. `And` has zeros behind it; they are written once, at the end.
+    shortest: usize,
     /// The first source, combined with the others where they need not be told apart.
     first: Vec<u8>,
     /// Of operations that need it: what is set in any but the first; of `One`, what is set in more than one.
@@ -60,11 +62,12 @@ struct Accumulated {
 
 impl Accumulated {
     fn new(operation: Operation) -> Self {
-        Self { operation, sources: 0, first: Vec::new(), others: Vec::new() }
+        Self { operation, sources: 0, shortest: usize::MAX, first: Vec::new(), others: Vec::new() }
     }
 
     fn add(&mut self, source: &[u8]) {
         self.sources += 1;
+        self.shortest = self.shortest.min(source.len());
         if self.sources == 1 {
             self.first = source.to_vec();
             return;
@@ -73,10 +76,7 @@ impl Accumulated {
         self.first.resize(length, 0);
         match self.operation {
             Operation::Not => {}
-            Operation::And => {
-                combine(&mut self.first, source, |a, b| a & b);
-                self.first[source.len()..].fill(0);
-            }
+            Operation::And => combine(&mut self.first[..self.shortest], source, |a, b| a & b),
             Operation::Or => combine(&mut self.first, source, |a, b| a | b),
             Operation::Xor => combine(&mut self.first, source, |a, b| a ^ b),
             Operation::Diff | Operation::Diff1 | Operation::AndOr => {
@@ -96,7 +96,11 @@ impl Accumulated {
     fn end(mut self) -> Vec<u8> {
         match self.operation {
             Operation::Not => self.first.iter_mut().for_each(|byte| *byte = !*byte),
-            Operation::And | Operation::Or | Operation::Xor => {}
+            Operation::And => {
+                let shortest = self.shortest.min(self.first.len());
+                self.first[shortest..].fill(0);
+            }
+            Operation::Or | Operation::Xor => {}
             Operation::Diff | Operation::One => combine(&mut self.first, &self.others, |a, b| a & !b),
             Operation::Diff1 => combine(&mut self.first, &self.others, |a, b| b & !a),
             Operation::AndOr => combine(&mut self.first, &self.others, |a, b| a & b),
@@ -126,4 +130,34 @@ pub(super) fn bitop(call: &mut WriteCall<'_>) -> Outcome {
     }
     call.reply.int(result.len() as i64);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The result of AND, byte by byte: a source that is over has zeros.
+    fn anded(sources: &[&[u8]]) -> Vec<u8> {
+        let length = sources.iter().map(|source| source.len()).max().unwrap_or(0);
+        let byte = |at: usize| sources.iter().fold(0xFFu8, |byte, source| byte & source.get(at).copied().unwrap_or(0));
+        (0..length).map(byte).collect()
+    }
+
+    #[test]
+    fn behind_the_shortest_source_of_and_there_are_zeros() {
+        for sources in [
+            &["abc"][..],
+            &[""],
+            &["abc", "", "xyz"],
+            &["", "abc", "a"],
+            &["abcd", "ab", "abcdef", "abc"],
+            &["a", "abcdef", "abc"],
+            &["abcdef", "abc", "", "abcdefgh"],
+        ] {
+            let sources: Vec<&[u8]> = sources.iter().map(|source| source.as_bytes()).collect();
+            let mut result = Accumulated::new(Operation::And);
+            sources.iter().for_each(|source| result.add(source));
+            assert_eq!(result.end(), anded(&sources), "{sources:?}");
+        }
+    }
 }

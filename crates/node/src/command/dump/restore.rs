@@ -11,7 +11,7 @@ use crate::keyspace_events::Event;
 use crate::{Type, WriteSpace};
 use rdb::Value;
 use std::ops::RangeInclusive;
-use vocab::limits::{RESTORED_BYTES_MAX, VALUE_BYTES_MAX};
+use vocab::limits::{APPLY_INLINE_ROWS_MAX, RESTORED_BYTES_MAX, VALUE_BYTES_MAX};
 
 #[derive(Default)]
 struct Options {
@@ -54,7 +54,7 @@ pub(super) fn restore(call: &mut WriteCall<'_>) -> Outcome {
     }
     let ttl = int(call.args[2])?;
     let ttl = u64::try_from(ttl).map_err(|_| Error::from("ERR Invalid TTL value, must be >= 0"))?;
-    let payload = decode(call.args[3])?;
+    let payload = decode(call.space, call.args[3])?;
     let now_ms = call.space.now_ms();
     let base = if options.absolute { 0 } else { now_ms };
     let expire_at_ms = (ttl > 0).then(|| base.saturating_add(ttl).min(i64::MAX.unsigned_abs()));
@@ -81,13 +81,18 @@ fn is_over(payload: &Payload<'_>, now_ms: u64) -> bool {
     !fields.is_empty() && fields.iter().all(|field| field.expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms))
 }
 
-/// What was dumped, by Redis or by Basalt.
-fn decode(bytes: &[u8]) -> Result<Payload<'_>, Error> {
+/// What was dumped, by Redis or by Basalt. An event loop leaves it to a thread before it has read much: few bytes may become many
+/// elements. That is no bound of an entry, so what is taken in is the same for all releases.
+fn decode<'a>(space: &mut dyn WriteSpace, bytes: &'a [u8]) -> Result<Payload<'a>, Error> {
     match rdb::checked_body(bytes) {
         Some((version, body)) => {
+            space.visit_many(rdb::reading_effort(version, body, APPLY_INLINE_ROWS_MAX as u64))?;
             rdb::read_dump(version, body, RESTORED_BYTES_MAX).map(Payload::Value).map_err(|_| BAD_DATA.into())
         }
-        None => version_1::decode(bytes)?.ok_or_else(|| TORN.into()),
+        None => {
+            space.visit_many(bytes.len() as u64 / version_1::BYTES_PER_ELEMENT)?;
+            version_1::decode(bytes)?.ok_or_else(|| TORN.into())
+        }
     }
 }
 

@@ -1,9 +1,13 @@
 #![allow(clippy::unwrap_used)]
 use super::error::{BAD_DATA, TOO_LARGE, TORN};
-use crate::ReadSpace;
-use crate::command::call::Error;
+use super::restore::restore;
+use crate::command::call::{Call, Error};
 use crate::command::testspace::{self, TestSpace};
+use crate::space::apply::{LoopBudget, Place};
+use crate::test_shard::empty_shard;
+use crate::{EntrySpace, Evaluation, Fault, ReadSpace};
 use resp::{Proto, Reply};
+use vocab::ShardId;
 use vocab::limits::BULK_BYTES_MAX;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -113,6 +117,29 @@ fn no_torn_or_changed_dump_is_restored() {
         assert!(matches!(outcome, Err(Error::Reply(text)) if text == BAD_DATA), "{}", bytes.escape_ascii());
     }
     assert!(space.get(b"x").unwrap().is_none());
+}
+
+#[test]
+fn an_event_loop_leaves_what_takes_long_to_read_to_a_thread() {
+    let (handle, _folder) = empty_shard(ShardId(1));
+    let restored = |place: Place, dump: &[u8]| {
+        let mut space = EntrySpace::at(place, &handle, (1, 1_000), Evaluation::Second);
+        let mut reply = Reply::new(Proto::Resp2);
+        let args: [&[u8]; 4] = [b"RESTORE", b"k", b"0", dump];
+        restore(&mut Call { args: &args, space: &mut space, reply: &mut reply })
+    };
+    let on_loop = || Place::EventLoop(LoopBudget::default());
+    // A packed set that says that it becomes 1 MiB, and does not.
+    let mut much = vec![rdb::types::SET_LISTPACK, 0xc3];
+    rdb::put_length(&mut much, 12_000);
+    rdb::put_length(&mut much, 1 << 20);
+    much.resize(much.len() + 12_000, 0);
+    for (dump, error) in [(rdb::seal(much, rdb::VERSION), BAD_DATA), (vec![7; 64 << 10], TORN)] {
+        assert!(matches!(restored(on_loop(), &dump), Err(Error::Fault(Fault::WouldBlock))), "{error}");
+        assert!(matches!(restored(Place::Aside, &dump), Err(Error::Reply(text)) if text == error), "{error}");
+    }
+    let few = rdb::seal(b"\x02\x02\x01a\x01b".to_vec(), rdb::VERSION);
+    assert!(restored(on_loop(), &few).is_ok());
 }
 
 #[test]

@@ -24,6 +24,8 @@ const SORTED_SET: u8 = 6;
 const STREAM: u8 = 7;
 const VERSION: u16 = 1;
 const CHECKSUM_BYTES: usize = 8;
+/// An element is taken to have so many bytes when it is estimated how long reading takes; none is compressed.
+pub(super) const BYTES_PER_ELEMENT: u64 = 16;
 /// Of a string's length.
 const LENGTH_BYTES: usize = size_of::<u32>();
 
