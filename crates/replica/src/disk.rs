@@ -7,7 +7,9 @@
 
 use crate::disk_health::{DiskHealth, no_room};
 use crate::full_files::FullFiles;
-use crate::records::{Refusal, Synced, is_appended, last_appended, number_of, torn_entries};
+use crate::records::{
+    APPENDED, FileVersion, REWRITTEN, Refusal, Synced, is_appended, lacks_head, last_file, number_of, torn_entries,
+};
 use crate::spare_file::SpareFile;
 use crate::staging::{Staging, StagingMemory};
 use crate::sync_ring::{Ended, StagedFile, StagedWrite, SyncRing};
@@ -15,6 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 use raft_engine::env::{DefaultFileSystem, FileSystem, Handle, Permission, WriteExt};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::RawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -59,8 +62,19 @@ pub(crate) struct GuardedHandle {
     at: AtomicU64,
     /// All bytes before this one are fsynced.
     synced_to: AtomicU64,
-    /// What `synced_to` becomes if the ring makes the fsync that it has begun.
-    aside_to: AtomicU64,
+    /// How often its writer has gone back in it. Locked while `synced_to` is changed.
+    rewinds: Mutex<u64>,
+    /// Of the fsync that the ring has begun.
+    aside: Mutex<Covered>,
+}
+
+/// What an fsync of a file covers, unless its writer goes back meanwhile.
+#[derive(Clone, Copy, Default)]
+struct Covered {
+    /// All bytes before this one.
+    to: u64,
+    /// How often its writer had gone back when it began.
+    rewinds: u64,
 }
 
 pub(crate) struct GuardedReader {
@@ -93,10 +107,30 @@ impl GuardedFs {
         }
     }
 
+    /// Gives the last file of a kind in `dir` its head, if the process that began it died before it had one: raft-engine would
+    /// go on with it in version 1, whose records are not signed.
+    pub(crate) fn write_missing_heads(&self, dir: &Path) -> io::Result<()> {
+        for kind in [APPENDED, REWRITTEN] {
+            let Some(path) = last_file(dir, kind)? else { continue };
+            if !lacks_head(&path)? {
+                continue;
+            }
+            let file = self.open(&path, Permission::ReadWrite)?;
+            let head = FileVersion::Two.head();
+            let write = || std::fs::OpenOptions::new().write(true).open(&path)?.write_all_at(&head, 0);
+            self.health.wait_out(&path, write)?;
+            file.sync()?;
+            // Its name may be as new.
+            std::fs::File::open(dir)?.sync_all()?;
+            log::warn!("{}: it had no head yet, and has one now", path.display());
+        }
+        Ok(())
+    }
+
     /// Cuts the log in `dir` off at the first record whose entries a crash tore before they were fsynced. raft-engine checks
     /// the entries of the last record only.
     pub(crate) fn cut_torn_entries(&self, dir: &Path) -> io::Result<()> {
-        let Some(path) = last_appended(dir)? else { return Ok(()) };
+        let Some(path) = last_file(dir, APPENDED)? else { return Ok(()) };
         let Some(at) = torn_entries(&path)? else { return Ok(()) };
         let file = self.open(&path, Permission::ReadWrite)?;
         file.truncate(at)?;
@@ -120,10 +154,10 @@ impl GuardedFs {
     pub(crate) fn sync_active(&self) -> io::Result<()> {
         let Some(active) = self.active() else { return Ok(()) };
         self.pace.synced();
-        let end = active.at.load(Ordering::Acquire);
+        let covered = active.covered();
         active.write_staged()?;
         let lane = self.health.wait_out(&active.path, || self.lane_of(&active))?;
-        active.judge_sync(active.staging.sync(|| lane.file.sync_data()), end)?;
+        active.judge_sync(active.staging.sync(|| lane.file.sync_data()), covered)?;
         self.lanes().push(lane);
         Ok(())
     }
@@ -205,7 +239,8 @@ impl GuardedFs {
             is_new: AtomicBool::new(true),
             at: AtomicU64::new(0),
             synced_to: AtomicU64::new(0),
-            aside_to: AtomicU64::new(0),
+            rewinds: Mutex::default(),
+            aside: Mutex::default(),
         }
     }
 }
@@ -273,16 +308,32 @@ impl GuardedHandle {
         })
     }
 
-    /// What came of an fsync of this file that covers all bytes before `end`: a failed one poisons the store. Want of memory is
-    /// no exception: a driver may have failed a page for it, which the kernel then took for written. Only an interrupted call
-    /// has done nothing.
-    fn judge_sync<T>(&self, outcome: io::Result<T>, end: u64) -> io::Result<T> {
+    /// What an fsync that begins now will cover.
+    fn covered(&self) -> Covered {
+        let rewinds = self.rewinds.lock();
+        Covered { to: self.at.load(Ordering::Acquire), rewinds: *rewinds }
+    }
+
+    /// The next write goes to `at`, over what was there: of that nothing is fsynced, nor by an fsync that has begun.
+    fn go_back(&self, at: u64) {
+        let mut rewinds = self.rewinds.lock();
+        *rewinds += 1;
+        self.at.store(at, Ordering::Release);
+        self.synced_to.fetch_min(at, Ordering::AcqRel);
+    }
+
+    /// What came of an fsync of this file: a failed one poisons the store. Want of memory is no exception: a driver may have
+    /// failed a page for it, which the kernel then took for written. Only an interrupted call has done nothing.
+    fn judge_sync<T>(&self, outcome: io::Result<T>, covered: Covered) -> io::Result<T> {
         let outcome = outcome.inspect_err(|e| {
             let shortage = if is_shortage(e) { SHORT_IN_FSYNC } else { "" };
             self.health.poison(&format!("fsync of {}: {e}{shortage}", self.path.display()));
         })?;
         self.health.log_fsynced();
-        self.synced_to.fetch_max(end, Ordering::AcqRel);
+        let rewinds = self.rewinds.lock();
+        if *rewinds == covered.rewinds {
+            self.synced_to.fetch_max(covered.to, Ordering::AcqRel);
+        }
         Ok(outcome)
     }
 }
@@ -297,9 +348,9 @@ const SHORT_IN_FSYNC: &str = "; the kernel may have dropped what it was to write
 impl StagedFile for GuardedHandle {
     fn begin_aside(&self) -> Option<StagedWrite> {
         // What is appended from here on may be too late for it.
-        let end = self.at.load(Ordering::Acquire);
+        let covered = self.covered();
         let write = self.staging.begin_aside()?;
-        self.aside_to.store(end, Ordering::Release);
+        *self.aside.lock() = covered;
         Some(write)
     }
 
@@ -312,7 +363,10 @@ impl StagedFile for GuardedHandle {
                 self.staging.refuse_if_invalid(&e);
                 false
             }
-            outcome => self.judge_sync(outcome, self.aside_to.load(Ordering::Acquire)).is_ok(),
+            outcome => {
+                let covered = *self.aside.lock();
+                self.judge_sync(outcome, covered).is_ok()
+            }
         };
         self.staging.end_aside(bytes, is_made);
         is_made
@@ -341,7 +395,7 @@ impl Handle for GuardedHandle {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let end = self.at.load(Ordering::Acquire);
+        let covered = self.covered();
         self.write_staged()?;
         let synced = loop {
             match self.staging.sync(|| self.inner.sync()) {
@@ -349,7 +403,7 @@ impl Handle for GuardedHandle {
                 synced => break synced,
             }
         };
-        self.judge_sync(synced, end)?;
+        self.judge_sync(synced, covered)?;
         // raft-engine opens the folder next, to fsync it, and panics if it cannot.
         let folder = self.path.parent().unwrap_or(Path::new("."));
         if is_appended(&self.path) && self.is_new.swap(false, Ordering::AcqRel) {
@@ -406,8 +460,7 @@ impl GuardedWriter {
     /// The next write goes there.
     fn go_to(&mut self, at: u64) {
         if at < self.at {
-            // What is written there anew is not fsynced.
-            self.handle.synced_to.fetch_min(at, Ordering::AcqRel);
+            self.handle.go_back(at);
         }
         self.at = at;
         // An fsync that begins afterwards covers what was written before.
@@ -554,6 +607,27 @@ mod tests {
         file.sync().unwrap();
         writer.write_all(b"record").unwrap();
         assert_eq!(health.log_fsyncs(), 3, "it was fsynced already");
+    }
+
+    #[test]
+    fn an_fsync_says_nothing_of_what_is_written_anew_after_it_began() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = GuardedFs::new(Arc::new(DiskHealth::default()));
+        let file = Arc::new(fs.create(dir.path().join("1.raftlog")).unwrap());
+        let mut writer = fs.new_writer(file.clone()).unwrap();
+        let synced_to = || fs.synced().unwrap().to;
+        writer.write_all(&[1; 100]).unwrap();
+        let before = file.covered();
+        writer.seek(SeekFrom::Start(40)).unwrap();
+        writer.write_all(&[2; 100]).unwrap();
+        file.judge_sync(Ok(()), before).unwrap();
+        assert_eq!(synced_to(), 0);
+        fs.sync_active().unwrap();
+        assert_eq!(synced_to(), 140);
+        writer.seek(SeekFrom::Start(60)).unwrap();
+        assert_eq!(synced_to(), 60);
+        file.sync().unwrap();
+        assert_eq!(synced_to(), 60);
     }
 
     /// The file against a plain copy, while fsyncs are many and while they are few, over what was filled ahead and beyond.

@@ -74,7 +74,8 @@ impl Log {
             ..Config::default()
         };
         let fs = Arc::new(GuardedFs::new(health.clone()));
-        fs.cut_torn_entries(dir).map_err(|e| Error::Io(format!("{}: {e}", dir.display())))?;
+        let mended = fs.write_missing_heads(dir).and_then(|()| fs.cut_torn_entries(dir));
+        mended.map_err(|e| Error::Io(format!("{}: {e}", dir.display())))?;
         let engine = Engine::open_with_file_system(config, fs.clone()).map_err(|e| match Error::from(e) {
             Error::Corrupt(detail) => Error::Corrupt(format!("{}: {detail}", dir.display())),
             Error::Io(detail) => Error::Io(format!("{}: {detail}", dir.display())),

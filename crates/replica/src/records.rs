@@ -5,22 +5,70 @@
 //! there on it is a torn write, and is cut off with all behind it. A record without a mark, of an earlier release, stands for
 //! everything before it.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use vocab::Reader;
 
-/// Magic, version and alignment.
-const FILE_HEAD_BYTES: usize = 53 + 8 + 8;
+/// What a log file begins with.
+const MAGIC: &[u8] = b"RAFT-LOG-FILE-HEADER-9986AB3E47F320B394C8E84916EB0ED5";
+/// Of the longest head: magic, version and alignment.
+pub(crate) const FILE_HEAD_BYTES: usize = MAGIC.len() + 8 + 8;
 const RECORD_HEAD_BYTES: usize = 16;
 
 /// The key of a mark, which is the first item of a record: a value of some group.
 pub(crate) const KEY_SYNCED: &[u8] = b"synced";
 
 /// The files that entries are appended to; others hold what was rewritten.
-const APPENDED: &str = "raftlog";
+pub(crate) const APPENDED: &str = "raftlog";
+pub(crate) const REWRITTEN: &str = "rewrite";
 
 /// Room that was set aside. No head of a record lies within.
 static ZEROS: [u8; 4096] = [0; 4096];
+
+/// How a log file is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileVersion {
+    /// What raft-engine makes of a last file without a head: a head without alignment, and footers that are not signed.
+    One,
+    /// All others.
+    Two,
+}
+
+impl FileVersion {
+    /// That of a file that begins with `bytes`. `None`: it has no whole head.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
+        let (version, rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<8>()?;
+        match (u64::from_be_bytes(*version), rest.len()) {
+            (1, _) => Some(Self::One),
+            (2, 8..) => Some(Self::Two),
+            _ => None,
+        }
+    }
+
+    /// The head of a file, as raft-engine writes it.
+    pub(crate) fn head(self) -> Vec<u8> {
+        match self {
+            Self::One => [MAGIC, &1u64.to_be_bytes()[..]].concat(),
+            Self::Two => [MAGIC, &2u64.to_be_bytes()[..], &0u64.to_be_bytes()[..]].concat(),
+        }
+    }
+
+    /// The length of that.
+    pub(crate) fn head_bytes(self) -> usize {
+        match self {
+            Self::One => MAGIC.len() + 8,
+            Self::Two => FILE_HEAD_BYTES,
+        }
+    }
+
+    /// What the checksums of footers are signed with in the file of that number.
+    pub(crate) fn signature(self, number: u64) -> u32 {
+        match self {
+            Self::One => 0,
+            Self::Two => number as u32,
+        }
+    }
+}
 
 /// Up to where a log file is fsynced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +122,8 @@ impl Refusal {
 /// A log file in memory.
 struct LogBytes {
     bytes: Vec<u8>,
+    /// If its head is damaged, it may be either.
+    version: Option<FileVersion>,
     /// The file's number.
     number: u64,
     /// Its records may have marks. Where values were rewritten, a mark is a copy that says nothing of its record.
@@ -92,12 +142,24 @@ struct Record<'a> {
 
 impl LogBytes {
     fn read(path: &Path) -> io::Result<Self> {
-        Ok(Self { bytes: std::fs::read(path)?, number: number_of(path), is_appended: is_appended(path) })
+        let bytes = std::fs::read(path)?;
+        let version = FileVersion::of(&bytes);
+        Ok(Self { bytes, version, number: number_of(path), is_appended: is_appended(path) })
+    }
+
+    /// Where the first record begins, or may begin.
+    fn first(&self) -> usize {
+        self.version.unwrap_or(FileVersion::One).head_bytes()
+    }
+
+    fn is_signature(&self, signature: u32) -> bool {
+        let is_of = |version: FileVersion| version.signature(self.number) == signature;
+        self.version.map_or(is_of(FileVersion::One) || is_of(FileVersion::Two), is_of)
     }
 
     /// The records from the first on, each right behind the one before.
     fn chain(&self) -> impl Iterator<Item = Record<'_>> {
-        let mut next = FILE_HEAD_BYTES;
+        let mut next = self.first();
         std::iter::from_fn(move || {
             let record = self.record(next)?;
             next += record.length;
@@ -107,7 +169,7 @@ impl LogBytes {
 
     /// All records, also those behind damage.
     fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let mut next = FILE_HEAD_BYTES;
+        let mut next = self.first();
         std::iter::from_fn(move || {
             while next < self.bytes.len() {
                 if let Some(record) = self.record(next) {
@@ -122,8 +184,8 @@ impl LogBytes {
         })
     }
 
-    /// The record at `at`: u56 length and u8 compression, u64 where its footer begins, entries, footer, CRC32 of the footer
-    /// signed by the file.
+    /// The record at `at`: u56 length and u8 compression, u64 where its footer begins, entries, footer, CRC32 of the footer,
+    /// which version 2 signs.
     fn record(&self, at: usize) -> Option<Record<'_>> {
         let left = self.bytes.get(at..)?;
         let (word, rest) = left.split_first_chunk::<8>()?;
@@ -133,7 +195,7 @@ impl LogBytes {
             return None;
         }
         let (items, check) = left.get(..length)?.get(footer..)?.split_last_chunk::<4>()?;
-        let is_whole = !items.is_empty() && u32::from_le_bytes(*check) == crc32fast::hash(items) ^ self.number as u32;
+        let is_whole = !items.is_empty() && self.is_signature(u32::from_le_bytes(*check) ^ crc32fast::hash(items));
         is_whole.then(|| Record { at, length, block: &left[RECORD_HEAD_BYTES..footer], items })
     }
 
@@ -180,18 +242,29 @@ pub(crate) fn torn_entries(path: &Path) -> io::Result<Option<usize>> {
     Ok(torn.into_iter().find(|at| *at >= proven))
 }
 
-/// The last of the files in `dir` that entries are appended to.
-pub(crate) fn last_appended(dir: &Path) -> io::Result<Option<PathBuf>> {
+/// Whether a log file has no whole head, nor anything that proves that it had one: raft-engine would begin it anew.
+pub(crate) fn lacks_head(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    std::fs::File::open(path)?.take(FILE_HEAD_BYTES as u64).read_to_end(&mut head)?;
+    Ok(FileVersion::of(&head).is_none() && Refusal::of(path, 0)?.is_none())
+}
+
+/// The last of the files of that kind in `dir`.
+pub(crate) fn last_file(dir: &Path, kind: &str) -> io::Result<Option<PathBuf>> {
     let files = match std::fs::read_dir(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         files => files?,
     };
     let paths = files.map(|file| Ok(file?.path())).collect::<io::Result<Vec<_>>>()?;
-    Ok(paths.into_iter().filter(|path| is_appended(path)).max_by_key(|path| number_of(path)))
+    Ok(paths.into_iter().filter(|path| is_of(path, kind)).max_by_key(|path| number_of(path)))
 }
 
 pub(crate) fn is_appended(path: &Path) -> bool {
-    path.extension().is_some_and(|kind| kind == APPENDED)
+    is_of(path, APPENDED)
+}
+
+fn is_of(path: &Path, kind: &str) -> bool {
+    path.extension().is_some_and(|extension| extension == kind)
 }
 
 /// A log file's number, from its name.
@@ -263,12 +336,23 @@ mod tests {
         dir
     }
 
-    /// Records 2, 3 and 4 share an fsync that did not end, after one of records 0 and 1. Record N holds entry N.
     #[test]
     fn what_no_fsync_covers_is_cut_off_whichever_part_is_torn_and_what_one_covers_is_refused() {
+        check_cuts(FileVersion::Two);
+    }
+
+    #[test]
+    fn it_is_the_same_with_a_file_of_version_1() {
+        check_cuts(FileVersion::One);
+    }
+
+    /// Records 2, 3 and 4 share an fsync that did not end, after one of records 0 and 1. Record N holds entry N.
+    fn check_cuts(version: FileVersion) {
         let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(FILE), version.head()).unwrap();
         let _log = write(dir.path(), &[true, false, false, false]);
         let file = file_of(dir.path());
+        assert_eq!(file.version, Some(version));
         let places: Vec<usize> = file.chain().map(|record| record.at).collect();
         let proven: Vec<usize> = file.chain().map(|record| file.proven_by(&record)).collect();
         assert_eq!(proven, [0, places[1], places[2], places[2], places[2]]);
@@ -304,6 +388,43 @@ mod tests {
                     assert!(last.is_none() && e.to_string().contains("a whole record follows"), "{damage:?}: {e}")
                 }
             }
+        }
+    }
+
+    /// As a process that dies while it begins a file leaves it: raft-engine would go on with version 1.
+    #[test]
+    fn a_file_without_a_head_is_given_one() {
+        let (fresh, head) = (tempfile::tempdir().unwrap(), FileVersion::Two.head());
+        let _log = write(fresh.path(), &[]);
+        assert_eq!(file_of(fresh.path()).bytes[..head.len()], head, "that of raft-engine");
+        for left in [Vec::new(), vec![0; 100_000], head[..60].to_vec(), vec![7; 500]] {
+            let dir = tempfile::tempdir().unwrap();
+            for name in [FILE, "0000000000000001.rewrite"] {
+                std::fs::write(dir.path().join(name), &left).unwrap();
+            }
+            let _log = write(dir.path(), &[true, true]);
+            let rewritten = std::fs::read(dir.path().join("0000000000000001.rewrite")).unwrap();
+            assert_eq!(rewritten, head);
+            let file = file_of(dir.path());
+            assert_eq!((&file.bytes[..head.len()], file.chain().count()), (&head[..], 3));
+            assert!(open(damaged(&file, &[Head(1)]).path()).is_err());
+            assert!(open(damaged(&file, &[Head(2)]).path()).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_damaged_head_before_what_was_fsynced_is_refused() {
+        for version in [FileVersion::One, FileVersion::Two] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(FILE), version.head()).unwrap();
+            let _log = write(dir.path(), &[true, true]);
+            let mut file = file_of(dir.path());
+            file.bytes[3] ^= 1;
+            let damaged = tempfile::tempdir().unwrap();
+            let path = damaged.path().join(FILE);
+            std::fs::write(&path, &file.bytes).unwrap();
+            assert!(open(damaged.path()).is_err(), "{version:?}");
+            assert!(std::fs::read(&path).unwrap() == file.bytes, "{version:?}: it is left as it is");
         }
     }
 

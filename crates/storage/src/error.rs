@@ -74,6 +74,14 @@ impl Error {
         matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::Interrupted)
     }
 
+    /// Whether another thread has to get on first: nothing lacks, and it is only to be tried again later.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        // Not what the system said: EAGAIN tells of a shortage.
+        matches!(self, Self::Io { source, .. }
+            if source.kind() == std::io::ErrorKind::WouldBlock && source.raw_os_error().is_none())
+    }
+
     /// Whether room, descriptors or memory lacked: nothing was written, and it may be tried again once there are some.
     #[must_use]
     pub fn is_lack(&self) -> bool {

@@ -7,8 +7,13 @@ pub struct EngineStats {
     pub disk_bytes: u64,
     /// About how many of them belong to rows that `purge` is to remove.
     pub unwanted_bytes: u64,
-    /// About how many of them belong to rows that were removed, and come back by compaction.
+    /// About how many of them, and of those that are sealed and not yet in files, belong to rows that were removed, and come back by
+    /// compaction. None while compaction gives nothing back (`keeps_removed`).
     pub removed_bytes: u64,
+    /// About how many bytes in memtables removed rows take: they come back by a flush.
+    pub removed_memory_bytes: u64,
+    /// Removed rows stay in files for now: a purge goes first, or a file is known to be damaged.
+    pub keeps_removed: bool,
     /// Rows that a fork has taken over are still there, and what is wanted is known as an estimate only.
     pub is_halved: bool,
     /// Bytes in memtables (or, for the memory engine, in the map).

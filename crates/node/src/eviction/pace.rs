@@ -5,12 +5,12 @@
 pub struct DataBytes {
     /// All of it.
     pub bytes: u64,
-    /// About how many of them belong to rows that are removed already, and come back by compaction: as its trees say.
+    /// About how many of them belong to rows that are removed already, and come back by a flush or compaction: as its trees say.
     pub removed_bytes: u64,
 }
 
 impl DataBytes {
-    /// What it takes once compaction has given back what it will.
+    /// What it takes once flushes and compaction have given back what they will.
     #[must_use]
     pub fn kept(&self) -> u64 {
         self.bytes.saturating_sub(self.removed_bytes)

@@ -1,22 +1,20 @@
 //! One file of the log, record by record.
 //!
 //! ```text
-//! file    magic (53 bytes), version (u64, 2), alignment (u64, 0), records
+//! file    magic (53 bytes), version (u64, 2), alignment (u64, 0), records; or version 1 without alignment
 //! record  length (u56), compression (u8, 0), length of head and block (u64), block, footer
 //! block   entries, one after the other, and the CRC32 of that; nothing if there is none
-//! footer  items, and the CRC32 of that, xor the low half of the file's number
+//! footer  items, and the CRC32 of that, in version 2 xor the low half of the file's number
 //! ```
 //! Numbers are big-endian, checksums little-endian.
 
 use super::item::{Item, parse};
+use crate::records::{FILE_HEAD_BYTES, FileVersion};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8] = b"RAFT-LOG-FILE-HEADER-9986AB3E47F320B394C8E84916EB0ED5";
-const VERSION: u64 = 2;
-const FILE_HEAD_BYTES: u64 = MAGIC.len() as u64 + 16;
 const RECORD_HEAD_BYTES: u64 = 16;
 const CHECKSUM_BYTES: usize = 4;
 
@@ -54,6 +52,8 @@ pub(super) struct LogFile {
     pub(super) path: PathBuf,
     pub(super) length: u64,
     file: File,
+    /// None if it has no whole head, or one of a kind that no release has written.
+    version: Option<FileVersion>,
     signature: u32,
 }
 
@@ -62,20 +62,17 @@ impl LogFile {
     pub(super) fn open(path: &Path, number: u64) -> io::Result<Self> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
-        Ok(Self { path: path.to_owned(), length, file, signature: number as u32 })
+        let mut head = vec![0; length.min(FILE_HEAD_BYTES as u64) as usize];
+        file.read_exact_at(&mut head, 0)?;
+        let version = FileVersion::of(&head).filter(|version| head.starts_with(&version.head()));
+        let signature = version.map_or(0, |version| version.signature(number));
+        Ok(Self { path: path.to_owned(), length, file, version, signature })
     }
 
     /// Checks the head; answers where the first record begins.
     pub(super) fn head(&self) -> Result<u64, Stop> {
-        if self.length < FILE_HEAD_BYTES {
-            return Err(Stop::Malformed("shorter than the head of a log file"));
-        }
-        let head = self.read(0, FILE_HEAD_BYTES)?;
-        let (magic, rest) = head.split_at(MAGIC.len());
-        if magic != MAGIC || number(&rest[..8]) != VERSION || number(&rest[8..]) != 0 {
-            return Err(Stop::Malformed("not the head of a log file of version 2"));
-        }
-        Ok(FILE_HEAD_BYTES)
+        let version = self.version.ok_or(Stop::Malformed("not the head of a log file of version 1 or 2"))?;
+        Ok(version.head_bytes() as u64)
     }
 
     /// The record at `at`; `None` at the end of the file.

@@ -119,6 +119,11 @@ fn flush(store: &NodeShared, handle: &ShardHandle) -> bool {
             store.mailboxes.tell_owner(handle.id(), WorkerMessage::Flushed(handle.id()));
             true
         }
+        // The tree has to be compacted first; the others go on.
+        Err(e) if e.is_busy() => {
+            log::debug!("shard {}: flushed later: {e}", handle.id());
+            false
+        }
         Err(e) => {
             refuse(store, handle, &e);
             false

@@ -80,7 +80,9 @@ fn fork_tree(store: &NodeShared, task: &SplitTask) -> Result<Arc<dyn Engine>, St
         store.log.sync().map_err(|e| e.to_string())?;
         match task.tree.fork(&folder, task.point.index, task.facts.clone(), &task.keep) {
             Ok(tree) => return Ok(tree),
-            Err(e) if !store.is_stopping() && node::note_lack(&store.health, &e) => std::thread::sleep(PAUSE),
+            Err(e) if !store.is_stopping() && (e.is_busy() || node::note_lack(&store.health, &e)) => {
+                std::thread::sleep(PAUSE);
+            }
             // A crash came between the tree and the log.
             Err(Error::Mismatch { .. }) => {
                 let engine = store.dir.identity().engine;

@@ -7,7 +7,7 @@
 use super::collector::{self, Dropping, Plan};
 use super::fault::translate;
 use super::fork::fork;
-use super::generation::{self, Generation, L0_RUNS_FULL, L0_TABLES, L0_TABLES_UNPURGED};
+use super::generation::{self, Generation, L0_RUNS_ASKED, L0_RUNS_FULL, L0_TABLES, L0_TABLES_UNPURGED};
 use super::ingest::{LsmIngest, LsmIngested, stamp};
 use super::manifest::{self, Manifest};
 use super::memtable::{self, Memtable, NEWEST, scan};
@@ -41,6 +41,7 @@ use std::time::{Duration, Instant};
 
 /// Runs in the first level at which writers are held up.
 const L0_RUNS_MAX: f64 = 24.0;
+const _: () = assert!(L0_RUNS_ASKED as f64 * 2.0 <= L0_RUNS_MAX);
 /// How long a background thread waits for what the process lacks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How often it is tried to put a manifest back for which there are no descriptors.
@@ -177,9 +178,11 @@ impl LsmEngine {
             self.health.poison(detail);
         }
         let error = match error {
-            Error::Corrupt { path, detail } => {
-                generation.damage.note(self.verify().err().unwrap_or(Error::Corrupt { path, detail }))
-            }
+            Error::Corrupt { path, detail } => match self.verify() {
+                Err(found) => generation.damage.note(found),
+                // It has passed, or was of files that are no more: the next rewrite may succeed.
+                Ok(()) => Error::Corrupt { path, detail },
+            },
             other => other,
         };
         Err(self.health.judge(error))
@@ -244,6 +247,8 @@ impl LsmEngine {
     /// end.
     fn rewrite(&self, generation: &Arc<Generation>, from: u8, to: u8) -> Result<bool> {
         generation.pace.hurried.store(false, Ordering::Relaxed);
+        // What made an earlier one urgent may have passed.
+        generation.hurry_if_crowded();
         generation.pace.purging.store(true, Ordering::Relaxed);
         let merged = self.merge(generation, from, to);
         generation.pace.purging.store(false, Ordering::Relaxed);
@@ -322,9 +327,24 @@ impl LsmEngine {
     /// held. False if there was nothing to merge, or it is to end.
     fn rewrite_worn(&self, generation: &Arc<Generation>) -> Result<bool> {
         let is_asked = generation.wear.take_asked();
+        // However large it is: flushes see to it that writers do not wait for the rate limit.
+        generation.pace.asked.store(is_asked, Ordering::Relaxed);
+        generation.hurry_if_crowded();
+        let merged = self.merge_all(generation, is_asked);
+        generation.pace.asked.store(false, Ordering::Relaxed);
+        generation.hurry_if_crowded();
+        merged
+    }
+
+    /// Does so. One that was asked for ends early where ordinary compaction is behind.
+    fn merge_all(&self, generation: &Arc<Generation>, is_asked: bool) -> Result<bool> {
         let mut merged = false;
         let mut from = 0;
         while let Some((above, below)) = generation.levels_to_merge(from) {
+            if is_asked && merged && generation.index().l0_run_count() >= L0_RUNS_ASKED {
+                // Ordinary compaction goes first; for what is left it is asked again.
+                return Ok(true);
+            }
             if !self.merge(generation, above, below)? {
                 return Ok(false);
             }

@@ -1,7 +1,7 @@
 //! Slows compaction: lsm-tree has no rate limit, but shows every value it moves to a filter. It also tells the filter when
 //! all is written and not yet in the manifest. Rows that a forked tree does not want, and rows of dropped
 //! prefixes, end here: all versions of their keys are to go, so their order does not matter. A purge has a limit of its own, which it
-//! heeds until its tree is in a hurry. No limit holds while flushes lack room in the first level.
+//! heeds until its tree is in a hurry. No limit holds while flushes lack room in the first level, or soon would.
 
 use super::blob_dir_sync::BlobDirSync;
 use crate::Keep;
@@ -24,6 +24,8 @@ const HANDLE_BYTES: u64 = 24;
 pub(super) struct Pace {
     /// It is a purge, which no client waits for.
     pub(super) purging: AtomicBool,
+    /// It is a rewrite of the whole tree that was asked for: ordinary compaction of it waits.
+    pub(super) asked: AtomicBool,
     /// Compaction waits for it to end.
     pub(super) hurried: AtomicBool,
     /// Flushes wait for it to end.

@@ -45,6 +45,9 @@ pub(super) const L0_TABLES: u8 = 4;
 pub(super) const L0_TABLES_UNPURGED: usize = 10;
 /// Runs in the first level from which on a flush compacts it first, and no rate limit slows that down.
 pub(super) const L0_RUNS_CROWDED: usize = 200;
+/// The same, but for the flush, while all of a tree is rewritten because its room was asked for: from a half of those on at which
+/// writers are held up.
+pub(super) const L0_RUNS_ASKED: usize = 12;
 /// Runs in the first level at which no flush adds another one. lsm-tree's manifest counts the runs of a level in one
 /// byte; the last number is left to what a fork writes into the tree that it makes.
 pub(super) const L0_RUNS_FULL: usize = 254;
@@ -226,11 +229,19 @@ impl Generation {
         self.strategy.clone()
     }
 
-    /// Lets rewriting go on without a rate limit as long as the first level is crowded; whether it is.
+    /// Lets rewriting go on without a rate limit as long as the first level is crowded; whether it is. A rewrite that was asked for
+    /// has none earlier.
     pub(super) fn hurry_if_crowded(&self) -> bool {
-        let is_crowded = self.index().l0_run_count() >= L0_RUNS_CROWDED;
-        self.pace.urgent.store(is_crowded, Ordering::Relaxed);
-        is_crowded
+        let runs = self.index().l0_run_count();
+        let urgent = if self.pace.asked.load(Ordering::Relaxed) { L0_RUNS_ASKED } else { L0_RUNS_CROWDED };
+        self.pace.urgent.store(runs >= urgent, Ordering::Relaxed);
+        runs >= L0_RUNS_CROWDED
+    }
+
+    /// Whether the room of removed rows comes back by compaction now: not where a purge keeps removals and goes first, nor where
+    /// damage keeps compaction from its files.
+    pub(super) fn gives_back(&self) -> bool {
+        self.unwanted().is_none() && self.damage.check().is_ok()
     }
 
     /// Up to which table there may be rows that are to be purged.

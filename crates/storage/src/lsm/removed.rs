@@ -7,7 +7,7 @@
 /// The removals of a tree. Those in the last level hide nothing, and are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Removed {
-    /// Rows in files that are no removals. Those that are hidden are among them.
+    /// Rows in files, or sealed for them, that are no removals. Those that are hidden are among them.
     pub(super) rows: u64,
     /// Removals in files.
     pub(super) flushed: u64,
@@ -16,7 +16,7 @@ pub(super) struct Removed {
 }
 
 impl Removed {
-    /// About how many of `bytes`, which the rows in files take, are to come back: each removal hides one row, of the mean size.
+    /// About how many of `bytes`, which these rows take, are to come back: each removal hides one row, of the mean size.
     pub(super) fn bytes(&self, bytes: u64) -> u64 {
         let removals = self.flushed + self.unflushed;
         if removals == 0 {

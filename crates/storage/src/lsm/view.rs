@@ -281,9 +281,15 @@ impl View {
         let (disk_bytes, stale_bytes) = (tree.disk_space(), tree.stale_blob_bytes());
         // Less of them stays where it is.
         let stale_to_go = if self.generation.stale_level().is_some() { stale_bytes } else { 0 };
+        let gives_back = self.generation.gives_back();
+        // What is sealed is as good as in files.
+        let sealed_bytes: u64 = self.sealed.iter().map(|sealed| sealed.bytes).sum();
+        let of_rows = || self.removed().bytes(disk_bytes.saturating_sub(stale_bytes) + sealed_bytes);
         EngineStats {
             disk_bytes,
-            removed_bytes: self.removed().bytes(disk_bytes.saturating_sub(stale_bytes)) + stale_to_go,
+            removed_bytes: if gives_back { of_rows() + stale_to_go } else { 0 },
+            removed_memory_bytes: self.memtables().map(|memtable| memtable.removed_bytes()).sum(),
+            keeps_removed: !gives_back,
             unwanted_bytes: self.generation.unwanted_bytes() + self.generation.collector.bytes(),
             is_halved: self.generation.unwanted().is_some(),
             memtable_bytes: self.generation.usage.bytes(),
@@ -300,7 +306,8 @@ impl View {
         let version = self.generation.index().current_version();
         let last = version.level_count() - 1;
         let unflushed = self.memtables().map(|memtable| memtable.removals()).sum();
-        let mut removed = Removed { unflushed, ..Removed::default() };
+        let sealed = self.sealed.iter().map(|sealed| sealed.memtable.kept_rows()).sum();
+        let mut removed = Removed { rows: sealed, unflushed, ..Removed::default() };
         for (number, level) in version.iter_levels().enumerate() {
             for table in level.iter().flat_map(|run| run.iter()) {
                 let removals = table.tombstone_count();

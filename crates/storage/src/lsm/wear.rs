@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const ROW_BYTES: u64 = 64;
 /// Rewriting is not worth fewer removals than this.
 const PASSED_MIN: u64 = 256 * 1024;
-/// Larger trees are left to ordinary compaction: rewriting all of one would keep that waiting for too long.
+/// Larger trees are left to ordinary compaction: rewriting all of one would keep that waiting for too long. Unless its room is asked
+/// for: then rewriting gives way between levels, and hurries before writers are held up.
 const TREE_BYTES_MAX: u64 = 1 << 30;
 
 /// The removals of one tree that readers have passed over since it was last rewritten.

@@ -57,7 +57,7 @@ fn a_first_level_never_has_more_runs_than_a_manifest_can_count() {
     // What the other thread compacts is urgent now, and until it has ended there is no room.
     for _ in 0..2 {
         let error = engine.flush().unwrap_err();
-        assert!(error.is_passing() && !error.is_interrupted(), "{error}");
+        assert!(error.is_passing() && error.is_busy() && !error.is_interrupted(), "{error}");
     }
     assert!(generation.pace.urgent.load(Ordering::Relaxed));
     assert_eq!((engine.stats().l0_runs, engine.flushed_index(), engine.needs_flush()), (L0_RUNS_FULL, full, true));
@@ -71,6 +71,44 @@ fn a_first_level_never_has_more_runs_than_a_manifest_can_count() {
     assert!(!generation_of(&engine).pace.urgent.load(Ordering::Relaxed));
     assert!((1..=full + 1).all(|i| engine.get(&name(i)).unwrap().unwrap() == value(i)));
     engine.verify().unwrap();
+}
+
+#[test]
+fn a_rewrite_that_was_asked_for_hurries_before_writers_are_held_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path(), &SharedResources::new(StorageOptions::default()));
+    let generation = generation_of(&engine);
+    let is_urgent = || generation.pace.urgent.load(Ordering::Relaxed);
+    let last = L0_RUNS_ASKED as u64 + 1;
+    for index in 1..=last {
+        seal_rows(&engine, index, index..index + 1);
+        engine.flush().unwrap();
+    }
+    assert!(!is_urgent());
+    generation.pace.asked.store(true, Ordering::Relaxed);
+    seal_rows(&engine, last + 1, 0..1);
+    engine.flush().unwrap();
+    assert!(is_urgent() && engine.debt() < 1.0);
+    generation.wear.ask();
+    assert!(engine.compact().unwrap());
+    assert!(!is_urgent() && !generation.pace.asked.load(Ordering::Relaxed));
+    // A purge is not urgent for what was so before it.
+    generation.pace.urgent.store(true, Ordering::Relaxed);
+    leave_all_to_purge(&engine);
+    assert!(engine.purge().unwrap() && !is_urgent());
+}
+
+#[test]
+fn damage_that_no_file_has_is_not_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path(), &SharedResources::new(StorageOptions::default()));
+    seal_rows(&engine, 1, 0..10);
+    engine.flush().unwrap();
+    let generation = generation_of(&engine);
+    let failed = engine.write_files(&generation, || Err(lsm_tree::Error::Unrecoverable));
+    assert!(matches!(failed, Err(Error::Corrupt { .. })));
+    assert!(generation.gives_back());
+    while engine.compact().unwrap() {}
 }
 
 #[test]
@@ -93,6 +131,7 @@ fn a_damaged_file_is_looked_for_once() {
     fs::write(&table, whole).unwrap();
     engine.verify().unwrap();
     assert!(is_known(engine.compact()));
+    assert!(engine.stats().keeps_removed && engine.stats().removed_bytes == 0);
     leave_all_to_purge(&engine);
     assert!(is_known(engine.purge()));
     let index = u64::from(L0_TABLES) + 1;

@@ -174,6 +174,17 @@ impl Memtable {
         u64::from(self.read().removals())
     }
 
+    /// How many rows hide nothing, and are no removals.
+    pub(super) fn kept_rows(&self) -> u64 {
+        let rows = self.read();
+        u64::from(rows.len() - rows.removals() - rows.gone())
+    }
+
+    /// About how many bytes removals take.
+    pub(super) fn removed_bytes(&self) -> u64 {
+        self.read().removed_bytes()
+    }
+
     /// Keeps what is seen as of the index that `applied` tells while no entry is being written.
     pub(super) fn hold(self: &Arc<Self>, applied: impl FnOnce() -> u64) -> Hold {
         let _no_entry = self.read();

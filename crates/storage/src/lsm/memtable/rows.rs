@@ -63,6 +63,8 @@ pub(super) struct Rows {
     changed: Vec<u32>,
     /// Rows that are removals of something that may lie below.
     removals: u32,
+    /// Rows that are gone: removals of nothing.
+    gone: u32,
     /// Versions of later indexes are not seen yet: their entry is not all there.
     shown_until: u64,
     /// What its entries dropped, each with the entry's index.
@@ -141,6 +143,7 @@ impl Rows {
             chunks: Vec::new(),
             changed: Vec::new(),
             removals: 0,
+            gone: 0,
             shown_until: u64::MAX,
             dropped: DroppedPrefixes::default(),
         }
@@ -169,6 +172,17 @@ impl Rows {
     /// How many rows are removals of something that may lie below.
     pub(super) fn removals(&self) -> u32 {
         self.removals
+    }
+
+    /// How many rows are removals of nothing.
+    pub(super) fn gone(&self) -> u32 {
+        self.gone
+    }
+
+    /// About how many bytes of the rows are of removals: at least so many.
+    pub(super) fn removed_bytes(&self) -> u64 {
+        let gone = i64::from(self.gone) * (ROW_BYTES + REPLACED_BYTES);
+        (gone + i64::from(self.removals) * ROW_BYTES).unsigned_abs()
     }
 
     /// The rows that have gone or come back since the last call.
@@ -231,6 +245,7 @@ impl Rows {
             if row.is_gone != was_gone {
                 self.changed.push(number);
             }
+            self.gone = self.gone + u32::from(row.is_gone) - u32::from(was_gone);
             let (hid, hides) = (was_removal && !was_gone, is_removal && !row.is_gone);
             self.removals = self.removals + u32::from(hides) - u32::from(hid);
             return grown;

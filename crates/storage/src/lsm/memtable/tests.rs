@@ -133,6 +133,10 @@ fn removals_are_counted_while_something_may_lie_below() {
             let (before, row) = (before as u64, (Slice::from("k"), Slice::empty(), kind));
             memtable.apply((before, before + 1), vec![row], Vec::new(), |_| lies_below, || ());
             assert_eq!(memtable.removals(), removals, "entry {}, {lies_below}", before + 1);
+            // A removal of nothing takes room too.
+            let is_value = kind == ValueType::Value;
+            assert_eq!(memtable.kept_rows(), u64::from(is_value), "entry {}, {lies_below}", before + 1);
+            assert_eq!(memtable.removed_bytes() == 0, is_value, "entry {}, {lies_below}", before + 1);
         }
     }
 }
