@@ -132,7 +132,8 @@ impl Connection {
         let mut gone = 0;
         loop {
             match self.push(socket) {
-                Err(e) if e.kind() == ErrorKind::WouldBlock && gone > 0 => return Ok(gone),
+                // What the socket has of it counts first; the next call finds the error again.
+                Err(_) if gone > 0 => return Ok(gone),
                 pushed => pushed?,
             }
             gone += std::mem::take(&mut self.owed);

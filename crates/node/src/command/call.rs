@@ -68,8 +68,16 @@ pub struct StoreHandler {
     /// The slot whose leader is to run it, where the arguments name one.
     slot: Option<SlotOf>,
     others: Others,
-    /// Whether it may look at all keys before it answers.
-    walks: bool,
+    walk: Option<Walk>,
+}
+
+/// How a command over the whole store walks through its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walk {
+    /// To the end of a page. To find its beginning it may have to look at all.
+    Page,
+    /// To the last.
+    Whole,
 }
 
 /// Whether a command over the whole store waits for the leaders of shards that other nodes lead.
@@ -115,10 +123,10 @@ impl StoreHandler {
         }
     }
 
-    /// Whether it may look at all keys of the store before it answers.
+    /// How it walks through the keys of the store, if it does.
     #[must_use]
-    pub fn walks(self) -> bool {
-        self.walks
+    pub fn walk(self) -> Option<Walk> {
+        self.walk
     }
 
     /// The slot whose leader is to run it, where the arguments name one.
@@ -281,7 +289,7 @@ pub(super) const fn store_in_steps(
 }
 
 const fn of_store(name: &'static str, run: StoreRun, slot: Option<SlotOf>) -> HandlerRow {
-    row(name, Handler::Store(StoreHandler { run, slot, others: Others::NotAwaited, walks: false }))
+    row(name, Handler::Store(StoreHandler { run, slot, others: Others::NotAwaited, walk: None }))
 }
 
 const fn row(name: &'static str, handler: Handler) -> HandlerRow {
@@ -292,18 +300,18 @@ impl HandlerRow {
     /// The command over the whole store waits for the shards of other nodes, always or with a word.
     pub(super) const fn awaits(self, others: Others) -> Self {
         match self.handler {
-            Handler::Store(StoreHandler { run, slot, walks, .. }) => {
-                Self { handler: Handler::Store(StoreHandler { run, slot, others, walks }), ..self }
+            Handler::Store(StoreHandler { run, slot, walk, .. }) => {
+                Self { handler: Handler::Store(StoreHandler { run, slot, others, walk }), ..self }
             }
             _ => self,
         }
     }
 
-    /// The command over the whole store may look at all keys before it answers. It is to ask `Shards::is_abandoned` meanwhile.
-    pub(super) const fn walks(self) -> Self {
+    /// The command over the whole store walks through its keys. It is to ask `Shards::is_abandoned` meanwhile.
+    pub(super) const fn walks(self, walk: Walk) -> Self {
         match self.handler {
             Handler::Store(StoreHandler { run, slot, others, .. }) => {
-                Self { handler: Handler::Store(StoreHandler { run, slot, others, walks: true }), ..self }
+                Self { handler: Handler::Store(StoreHandler { run, slot, others, walk: Some(walk) }), ..self }
             }
             _ => self,
         }

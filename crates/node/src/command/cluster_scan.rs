@@ -11,7 +11,7 @@
 //! part with the first slot is, and the rest comes next. So a key that stays is seen at least once.
 
 use super::args::{SYNTAX, int, is_word};
-use super::call::{Error, HandlerRow, Outcome, StoreCall, store_at};
+use super::call::{Error, HandlerRow, Outcome, StoreCall, Walk, store_at};
 use super::cursors::Cursor;
 use super::scan::{CHUNK, Found, NOT_SERVED, Options, resume};
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ const INVALID: &str = "ERR invalid cursor";
 /// How many keys of other slots than those of the walk one call looks at.
 const OTHERS_MAX: usize = 16 * 1024;
 
-pub(super) const ROWS: &[HandlerRow] = &[store_at("CLUSTERSCAN", cluster_scan, slot_of_cursor).walks()];
+pub(super) const ROWS: &[HandlerRow] = &[store_at("CLUSTERSCAN", cluster_scan, slot_of_cursor).walks(Walk::Page)];
 
 /// The slot of a cursor; the first cursor may be sent to any node.
 fn slot_of_cursor(args: &[&[u8]]) -> Option<Slot> {

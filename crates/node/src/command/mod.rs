@@ -56,7 +56,7 @@ pub(crate) use blocking::{block_option, holds, timeout_of_ms, timeout_of_seconds
 pub(crate) use call::run_to_end;
 pub use call::{
     Call, Error, Handler, Outcome, ReadCall, ReadHandler, ScriptCommand, ScriptName, ShardCall, StepHandler, StoreCall,
-    StoreHandler, WriteCall, WriteHandler, conclude, conclude_on,
+    StoreHandler, Walk, WriteCall, WriteHandler, conclude, conclude_on,
 };
 pub use cursors::ScanCursors;
 pub use database_keys::walks_keys;

@@ -5,7 +5,7 @@
 //! in the same shards.
 
 use super::args::{SYNTAX, int, is_word, named_namespace, within_namespace};
-use super::call::{Error, HandlerRow, Others, Outcome, StoreCall, store_at, store_in_steps};
+use super::call::{Error, HandlerRow, Others, Outcome, StoreCall, Walk, store_at, store_in_steps};
 use super::cursors::{Cursor, key_hash};
 use super::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
 use crate::format::keys::{prefix_end, successor};
@@ -36,8 +36,8 @@ const ABANDONED: &str = "ERR the command was ended: its client is being closed, 
 const WITH_STORE: Others = Others::AwaitedWith("STORE");
 
 pub(super) const ROWS: &[HandlerRow] = &[
-    store_at("SCAN", scan, slot_of_database).awaits(WITH_STORE).walks(),
-    store_in_steps("KEYS", keys, slot_of_database).awaits(WITH_STORE).walks(),
+    store_at("SCAN", scan, slot_of_database).awaits(WITH_STORE).walks(Walk::Page),
+    store_in_steps("KEYS", keys, slot_of_database).awaits(WITH_STORE).walks(Walk::Whole),
     store_at("DBSIZE", dbsize, slot_of_database).awaits(WITH_STORE),
 ];
 

@@ -11,6 +11,8 @@ pub struct Written {
     /// In order of the shards' ids.
     shards: Vec<(ShardId, u64)>,
     beyond: bool,
+    /// The shards are not those that were written to, but all that this node led at a moment.
+    is_of_led: bool,
 }
 
 impl Written {
@@ -26,6 +28,18 @@ impl Written {
     /// Waits for entry `index` of a shard, if that is later.
     pub fn raise(&mut self, shard: ShardId, index: u64) {
         self.note(shard, index);
+    }
+
+    /// Waits for entry `index` of a shard as long as this node leads it.
+    pub fn raise_while_led(&mut self, shard: ShardId, index: u64) {
+        self.is_of_led = true;
+        self.note(shard, index);
+    }
+
+    /// Whether shards that this node leads no more are not waited for.
+    #[must_use]
+    pub fn is_of_led(&self) -> bool {
+        self.is_of_led
     }
 
     /// The shards, and the index that counts in each.

@@ -727,12 +727,10 @@ impl Dispatch<'_> {
         });
         let pool = &self.turn.requests.store.pool;
         // Also a walk that may wait for other nodes: it takes longer than a wait.
-        if handler.walks() {
-            pool.run_walk(job);
-        } else if handler.awaits_others(args) {
-            pool.run_patient(job);
-        } else {
-            pool.run(job);
+        match handler.walk() {
+            Some(walk) => pool.run_walk(walk, job),
+            None if handler.awaits_others(args) => pool.run_patient(job),
+            None => pool.run(job),
         }
         Step::Next
     }

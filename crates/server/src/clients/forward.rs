@@ -288,7 +288,10 @@ impl<'a> Forwarder<'a> {
             let is_untold = upstream.is_untold();
             match answer {
                 // What is left of an answer is no answer by itself.
-                Some(Answer::Reply(request, reply)) if is_rest => self.deliver(client, request, reply, is_untold),
+                Some(Answer::Reply(request, reply)) if is_rest => {
+                    self.end_overtaken(client, &request.ticket);
+                    self.deliver(client, request, reply, is_untold);
+                }
                 None => break,
                 Some(Answer::Reply(request, reply)) => {
                     is_refused |= !self.answered(client, node, request, reply, is_untold)
@@ -356,12 +359,7 @@ impl<'a> Forwarder<'a> {
             self.again(client, request);
             return false;
         }
-        // A node without a leader refuses one after the other: it may have refused those before, and come to lead since.
-        while let Some(overtaken) =
-            self.forwarding(client).and_then(|forwarding| forwarding.take_overtaken(&request.ticket))
-        {
-            self.not_made(&overtaken.ticket);
-        }
+        self.end_overtaken(client, &request.ticket);
         if request.deed == Deed::Watch
             && reply.starts_with(b"+")
             && let Some(forwarding) = self.forwarding(client)
@@ -374,6 +372,14 @@ impl<'a> Forwarder<'a> {
         }
         self.deliver(client, request, reply, is_untold);
         true
+    }
+
+    /// A request is made, or may be. A node without a leader refuses one after the other: it may have refused those before, and come to
+    /// lead since. They are not to be made behind it.
+    fn end_overtaken(&mut self, client: ClientId, made: &Ticket) {
+        while let Some(overtaken) = self.forwarding(client).and_then(|forwarding| forwarding.take_overtaken(made)) {
+            self.not_made(&overtaken.ticket);
+        }
     }
 
     /// A request that was not made, or that may be made twice, is to be sent when a leader is known, if its client still waits for it.
@@ -407,6 +413,7 @@ impl<'a> Forwarder<'a> {
                 self.again(client, request);
                 continue;
             }
+            self.end_overtaken(client, &request.ticket);
             let mut reply = Reply::new(request.ticket.proto);
             reply.error(if request.ticket.may_wait { Outcome::BROKEN_WAIT } else { Outcome::BROKEN_WRITE });
             self.clients.deliver_owned(&request.ticket, reply.buf);

@@ -131,6 +131,7 @@ fn users_changed_at(clients: &mut Clients, id: usize) {
 /// Finds the connections that are idle for too long, or to be closed.
 pub(crate) fn tick(clients: &mut Clients, now_ms: u64) {
     clients.unstall_all();
+    clients.unblock_again();
     let (store, worker) = (clients.store().clone(), clients.worker());
     let normal_limit = store.config.output_limit(ClientClass::Normal);
     clients.subscribers_limit = store.config.output_limit(ClientClass::Pubsub);
@@ -144,7 +145,7 @@ pub(crate) fn tick(clients: &mut Clients, now_ms: u64) {
         let (before, unread) =
             (connection.session.entry().total_bytes(), connection.session.entry().buffers().output_bytes);
         connection.note_buffers();
-        if connection.session.entry().buffers().output_bytes < unread {
+        if connection.has_long_reply() || connection.session.entry().buffers().output_bytes < unread {
             // Who takes what it is sent is not idle.
             connection.session.active(now_ms);
         }

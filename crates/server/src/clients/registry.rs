@@ -71,6 +71,8 @@ pub(crate) struct Clients {
     pub(super) subscribers_limit: OutputLimit,
     /// Requests to all shards that are to be made again, because shards were split meanwhile.
     divided: Vec<Ticket>,
+    /// Waits at other nodes that are to end, and whose clients do not take what they are sent: the place, the client, how, and which wait.
+    unblocked_later: Vec<(usize, u64, End, Ticket)>,
     /// Connections to other nodes.
     pub(super) upstreams: Upstreams,
     /// What was set for single databases at the last call of `databases_are_exchanged`.
@@ -102,6 +104,7 @@ impl Clients {
             stalled: Vec::new(),
             gathers: Gathers::default(),
             divided: Vec::new(),
+            unblocked_later: Vec::new(),
             upstreams: Upstreams::default(),
             lender: Lender::default(),
             crowds: Crowds::default(),
@@ -539,8 +542,8 @@ impl Clients {
         let word = end.word().unwrap_or_default();
         let waits_at = connection.forwarding().waits_at();
         if tried.is_some() && connection.has_much_unsent() {
-            // It was told once, and how the wait has ended is read when the client takes what it is sent.
-            return;
+            // How the wait has ended is not read before the client takes what it is sent: it need not be told so often.
+            return self.unblocked_later.push((place, client, end, ticket));
         }
         let pause = if tried.is_some() { UNBLOCK_PAUSE_AGAIN } else { UNBLOCK_PAUSE };
         let (store, worker) = (self.store.clone(), self.worker);
@@ -561,6 +564,13 @@ impl Clients {
             let again = BlockingMessage::Unblock { place, client, end, tried: Some(ticket) };
             store.mailboxes.tell(worker, WorkerMessage::Blocking(again));
         }));
+    }
+
+    /// Tells nodes again that waits are to end, of clients that were behind.
+    pub(super) fn unblock_again(&mut self) {
+        for (place, client, end, ticket) in std::mem::take(&mut self.unblocked_later) {
+            self.unblock(place, client, end, Some(ticket));
+        }
     }
 
     /// Ends the wait of a connection whose client is gone.

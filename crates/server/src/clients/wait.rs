@@ -33,7 +33,7 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, mut wait: WaitFor) -> Ste
         // Its client may have written by way of the leader before: what this one had applied when it asked counts.
         let known = turn.requests.store.known();
         let led = known.data_handles().filter(|handle| handle.leading());
-        led.for_each(|handle| wait.written.raise(handle.id(), handle.engine().applied_index()));
+        led.for_each(|handle| wait.written.raise_while_led(handle.id(), handle.engine().applied_index()));
     }
     let request = Request { id, spec: wait.spec, args: &[] };
     let Some(ticket) = turn.clients.begin(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else {

