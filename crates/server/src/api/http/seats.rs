@@ -165,7 +165,7 @@ mod tests {
     fn where_all_are_busy_a_probe_finds_a_seat() {
         let seats = Seats::new(2, 1);
         let busy: Vec<Seat> = (0..2).map(|_| Ended::default().sit(&seats).unwrap()).collect();
-        busy.iter().for_each(|seat| seat.set_busy(true));
+        assert!(busy.iter().all(|seat| seat.set_busy(true)));
         let probe = Ended::default().sit(&seats).unwrap();
         assert_eq!(probe.admits(), Admits::Probes);
         assert!(Ended::default().sit(&seats).is_none());
