@@ -4,7 +4,7 @@
 //! blocking commands, transactions and watched keys are that node's to look after, as if the client had come to it.
 //! Without a leader that is known, and where a node turns out not to lead, requests wait and are sent when one is known. Of what
 //! was under way when a connection breaks, requests that only read are made again; the client is told that the outcome of
-//! the others is unknown.
+//! the others is unknown. A request that was refused is not made behind a later one of its slot that is made, or may be.
 
 use super::connection::RunningTransaction;
 use super::forwarded::{Deed, Forwarded};

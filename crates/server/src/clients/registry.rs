@@ -543,6 +543,7 @@ impl Clients {
         let waits_at = connection.forwarding().waits_at();
         if tried.is_some() && connection.has_much_unsent() {
             // How the wait has ended is not read before the client takes what it is sent: it need not be told so often.
+            self.unblocked_later.retain(|(other, ..)| *other != place);
             return self.unblocked_later.push((place, client, end, ticket));
         }
         let pause = if tried.is_some() { UNBLOCK_PAUSE_AGAIN } else { UNBLOCK_PAUSE };
@@ -568,8 +569,13 @@ impl Clients {
 
     /// Tells nodes again that waits are to end, of clients that were behind.
     pub(super) fn unblock_again(&mut self) {
-        for (place, client, end, ticket) in std::mem::take(&mut self.unblocked_later) {
-            self.unblock(place, client, end, Some(ticket));
+        for waiting in std::mem::take(&mut self.unblocked_later) {
+            let (place, client, end, ticket) = waiting;
+            match self.away_at(place) {
+                // Another thread has the connection for a while.
+                Some(_) => self.unblocked_later.push(waiting),
+                None => self.unblock(place, client, end, Some(ticket)),
+            }
         }
     }
 

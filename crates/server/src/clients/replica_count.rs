@@ -9,11 +9,10 @@ pub(super) fn replicas_that_hold(store: &NodeShared, wait: &WaitFor) -> u64 {
     let known = store.known();
     let of_shard = |shard: ShardId, index: u64| {
         let handle = known.handle(shard).filter(|handle| handle.leading());
-        let followers = handle.map(|handle| handle.followers_with(index));
-        if wait.written.is_of_led() { followers } else { Some(followers.unwrap_or(0)) }
+        handle.map_or(0, |handle| handle.followers_with(index))
     };
     let written = &wait.written;
-    let counted = written.shards().iter().filter_map(|(shard, index)| of_shard(*shard, *index));
+    let counted = written.shards().iter().map(|(shard, index)| of_shard(*shard, *index));
     let led = || known.data_handles().filter(|handle| handle.leading());
     let fewest = if written.shards().is_empty() {
         led().map(|handle| handle.followers_with(0)).min()

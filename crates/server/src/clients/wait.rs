@@ -8,6 +8,7 @@ use super::turn::{Step, Turn};
 use crate::api::ShardWriter;
 use crate::mailbox::{WaitingClient, WorkerMessage};
 use crate::shared::NodeShared;
+use node::read::Refusal;
 use node::session::{Keyspace, WaitFor};
 use resp::Reply;
 use std::time::{Duration, Instant};
@@ -71,6 +72,13 @@ fn watch_followers(store: &NodeShared, wait: &WaitFor) {
     handles.for_each(|handle| handle.watch_followers(true));
 }
 
+/// Whether this node leads all shards that count.
+fn leads_all(store: &NodeShared, wait: &WaitFor) -> bool {
+    let known = store.known();
+    let leads = |shard: ShardId| known.handle(shard).is_some_and(|handle| handle.leading());
+    wait.written.shards().iter().all(|(shard, _)| leads(*shard))
+}
+
 impl Waits {
     /// A client waits from now on.
     pub(crate) fn begin(&mut self, waiting: WaitingClient) {
@@ -98,12 +106,18 @@ impl Waits {
                 None => !clients.is_there(client),
             };
             let over = waiting.until.is_some_and(|until| now >= until);
+            let mut reply = Reply::new(ticket.proto);
+            if waiting.wait.written.is_of_led() && !leads_all(store, &waiting.wait) {
+                // The node that asks for its client asks the next leader.
+                reply.error(&Refusal::NoLeader.to_string());
+                clients.deliver(ticket, &reply.buf);
+                return false;
+            }
             if !gone && !over && !waiting.wait.is_met(synced, replicas) {
                 // Another worker, of which no client waits any more, may have said that it is not wanted.
                 watch_followers(store, &waiting.wait);
                 return true;
             }
-            let mut reply = Reply::new(ticket.proto);
             waiting.wait.answer(synced, replicas, &mut reply);
             clients.deliver(ticket, &reply.buf);
             false

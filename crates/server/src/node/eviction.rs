@@ -71,6 +71,7 @@ pub(super) fn evict(store: &Arc<NodeShared>) {
         moved: Instant::now(),
         last_bytes: u64::MAX,
         awaits_room: false,
+        awaited: None,
         reclaimed: Instant::now(),
         told_to_seal: BTreeMap::new(),
     };
@@ -102,6 +103,8 @@ struct Evictor<'a> {
     last_bytes: u64,
     /// Trees are to give room back.
     awaits_room: bool,
+    /// When room was last on its way back: a single look may not see that it is.
+    awaited: Option<Instant>,
     /// When they were last asked to.
     reclaimed: Instant,
     /// The shards that were told to seal what they had in memory then, in bytes. Those that send their rows do not.
@@ -203,7 +206,10 @@ impl Evictor<'_> {
         let waited = self.moved.elapsed();
         let is_stuck = match self.awaits_room {
             true => waited > RECLAIMED_WITHIN,
-            false => !round.found || waited > STUCK_AFTER,
+            false => {
+                let is_forgotten = self.awaited.is_none_or(|at| at.elapsed() > STUCK_AFTER);
+                is_forgotten && (!round.found || waited > STUCK_AFTER)
+            }
         };
         if bytes <= wait || !is_stuck {
             return self.leave(wait, bytes);
@@ -269,6 +275,9 @@ impl Evictor<'_> {
         }
         self.told_to_seal = told_to_seal;
         self.reclaimed = Instant::now();
+        if self.awaits_room {
+            self.awaited = Some(self.reclaimed);
+        }
     }
 
     /// Writes may go on until the data has `bound`; it has `bytes`, and some are under way.
