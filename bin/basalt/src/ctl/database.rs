@@ -207,7 +207,12 @@ fn set_once(asker: &mut Asker, name: &str, words: &[String]) -> Result<Verdict, 
         }
         set.set(database, word, value).map_err(Failure::Usage)?;
     }
-    let answer = asker.ask(&["SETTINGS", "SET", DATABASES_SETTING, &set.to_string(), "WAS", &was])?;
+    let now = set.to_string();
+    let answer = match asker.ask(&["SETTINGS", "SET", DATABASES_SETTING, &now, "WAS", &was]) {
+        // A release before this one compares nothing.
+        Err(Failure::Usage(_)) => asker.ask(&["SETTINGS", "SET", DATABASES_SETTING, &now]),
+        answer => answer,
+    }?;
     asker.show(&answer, |_| {
         let row = set.row(database).map(ToString::to_string).unwrap_or_default();
         format!("database {}: {}\n", database.number(), if row.is_empty() { "nothing is set" } else { &row })

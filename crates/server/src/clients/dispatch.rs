@@ -5,9 +5,9 @@
 
 use super::connection::Connection;
 use super::database_bounds::{count_again, of_other_node_within_rate, within_rate};
-use super::deed::Deed;
 use super::destination;
 use super::forward;
+use super::in_pool;
 use super::is_large::is_large;
 use super::large_request::{Job, LargeRequest, is_about_all, put_back};
 use super::learn::{self, is_of_unknown_script};
@@ -25,20 +25,15 @@ use super::store_setting::{HeldReply, set_for_store};
 use super::stored_names::names_unknown_database;
 use super::turn::{Requests, Step, Target, Turn, Wanted};
 use super::write;
-use crate::api::{KeyTarget, Routed, route};
-use crate::api::{StoreRequest, begin_on_store, begin_wanted};
-use crate::disk_reads::next_part;
+use crate::api::{KeyTarget, Routed, begin_wanted, route};
 use crate::mailbox::Mailbox;
 use crate::net::Received;
 use crate::os::SteadyTime;
 use crate::shared::NodeShared;
 use node::blocking::BlockingCommand;
-use node::command::StoreHandler;
 use node::config::CommandLogKind;
-use node::session::{
-    self, Admission, ClusterDatabases, Consistency, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved,
-};
-use node::{EncodedCommand, Ticket, script_as};
+use node::session::{self, Admission, ClusterDatabases, DatabaseClient, DatabaseRequest, Host, Keyspace, Resolved};
+use node::{Ticket, script_as};
 use replica::Bytes;
 use resp::table::{self, CommandSpec, behaviour, flag};
 use resp::{Parsed, Reply, parse_request};
@@ -688,53 +683,6 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Has a thread of the pool run a request.
-    fn in_pool(
-        &mut self,
-        request: Request<'_>,
-        run: impl FnOnce(&Arc<NodeShared>, &[&[u8]], &mut Reply) + Send + 'static,
-    ) -> Step {
-        let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
-        let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(request.spec, request.args));
-        let deed = self.turn.clients.get(request.id);
-        let deed = deed.and_then(|connection| Deed::of(&connection.session, request.spec, request.args));
-        self.turn.requests.store.pool.run_patient(Box::new(move || {
-            let mut reply = Reply::new(ticket.proto);
-            run(&store, &command.args(), &mut reply);
-            if let Some(deed) = deed {
-                deed.note(&store, &reply);
-            }
-            store.mailboxes.answer(ticket, reply.buf);
-        }));
-        Step::Next
-    }
-
-    /// Has a thread of the pool run a command over the whole store.
-    fn on_store(&mut self, request: Request<'_>, handler: StoreHandler) -> Step {
-        let Request { id, spec, args } = request;
-        let Some(ticket) = self.turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
-        let (store, command) = (self.turn.requests.store.clone(), EncodedCommand::of(spec, args));
-        let (seed, arrived_us) = (self.turn.requests.next_seed(), self.turn.requests.arrived_us);
-        let connection = self.turn.clients.get(id);
-        let client = connection.map(|connection| Arc::downgrade(connection.session.entry()));
-        let consistency = |connection: &Connection| connection.session.consistency_for(spec, args);
-        let consistency = self.turn.clients.get(id).map_or(Consistency::Absolute, consistency);
-        let job = Box::new(move || {
-            let mut reply = Reply::new(ticket.proto);
-            let asked = StoreRequest { args: &command.args(), seed, arrived_us, consistency, client };
-            let stream = begin_on_store(&store, handler, &asked, &mut reply);
-            store.mailboxes.tell(ticket.worker as usize, next_part(&store, ticket, stream, reply));
-        });
-        let pool = &self.turn.requests.store.pool;
-        // Also a walk that may wait for other nodes: it takes longer than a wait.
-        match handler.walk() {
-            Some(walk) => pool.run_walk(walk, job),
-            None if handler.awaits_others(args) => pool.run_patient(job),
-            None => pool.run(job),
-        }
-        Step::Next
-    }
-
     fn execute(&mut self, request: Request<'_>, reply: &mut Reply) -> Step {
         let Request { id, spec, args } = request;
         if let Some(text) = BlockingCommand::refusal(spec, args) {
@@ -771,9 +719,9 @@ impl Dispatch<'_> {
                 if let Some(step) = slot.and_then(|slot| self.turn.elsewhere(request, slot)) {
                     return step;
                 }
-                self.on_store(request, handler)
+                in_pool::on_store(&mut self.turn, request, handler)
             }
-            Ok(Routed::Pool { handler }) => self.in_pool(request, handler),
+            Ok(Routed::Pool { handler }) => in_pool::run(&mut self.turn, request, handler),
             Ok(Routed::UnknownScript) => learn::learn_first(&mut self.turn, request, reply),
             Ok(Routed::Clear) => write::clear(&mut self.turn, request),
             Err(text) => self.refuse(request, &text, reply),

@@ -17,6 +17,7 @@ mod forwarded;
 mod forwarding;
 mod gathers;
 mod handshakes;
+mod in_pool;
 mod invalidations;
 mod is_large;
 mod large;
