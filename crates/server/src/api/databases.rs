@@ -4,6 +4,7 @@
 //! it. No write by another client is lost.
 
 use super::admin::{self, AdminError};
+use super::exchange;
 use super::handlers::{PoolHandler, Takes};
 use super::writer::{ShardWrite, ShardWriter};
 use crate::peers::{ask, ask_transaction};
@@ -101,6 +102,7 @@ pub(crate) fn change(
         }
         std::thread::sleep(KNOWN_PAUSE);
     }
+    exchange::settle(store);
     knows_setting(store, DATABASES_SETTING, &made, until);
     Ok(())
 }

@@ -7,6 +7,7 @@ mod cluster_databases;
 mod copy;
 mod databases;
 mod embedded;
+mod exchange;
 mod format_gate;
 mod functions;
 mod handlers;

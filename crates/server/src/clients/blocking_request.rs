@@ -9,6 +9,7 @@ use node::blocking::{BlockingCommand, ENDED_BY_CLIENT, ids_of_ended};
 use node::session::{Session, refused_wait};
 use node::{EncodedCommand, Ticket, Write, key_hash};
 use resp::Reply;
+use std::sync::Arc;
 use vocab::{Database, Namespace, ShardId, client_key, slot_of};
 
 /// A blocking command under way.
@@ -22,6 +23,8 @@ pub(super) struct BlockingRequest {
     since_us: u64,
     /// Why its wait is to end, if it is.
     ending: Ending,
+    /// Held until it has moved: so many are counted.
+    moving: Option<Arc<()>>,
     room: Room,
 }
 
@@ -50,7 +53,15 @@ enum Ending {
 
 impl BlockingRequest {
     pub(super) fn new(ticket: Ticket, command: EncodedCommand) -> Self {
-        Self { ticket, command, refusal: None, since_us: steady_us(), ending: Ending::No, room: Room::Kept }
+        Self {
+            ticket,
+            command,
+            refusal: None,
+            since_us: steady_us(),
+            ending: Ending::No,
+            moving: None,
+            room: Room::Kept,
+        }
     }
 
     /// When it began, in µs of the steady clock.
@@ -73,9 +84,9 @@ impl BlockingRequest {
         self.ending != Ending::No
     }
 
-    /// Its wait is to end, and goes on elsewhere.
-    pub(super) fn moves(&mut self) {
-        self.ending = Ending::Moves;
+    /// Its wait is to end, and goes on elsewhere; it holds `moving` until it does.
+    pub(super) fn moves(&mut self, moving: Arc<()>) {
+        (self.ending, self.moving) = (Ending::Moves, Some(moving));
     }
 
     /// Whether its client is to be told of another end.
@@ -178,7 +189,7 @@ mod tests {
         ] {
             let mut request = waiting(line);
             assert!(request.moved(ENDED, database(5)).is_none(), "it was not to move: {line}");
-            request.moves();
+            request.moves(Arc::default());
             assert!(request.moved(b"*-1\r\n", database(5)).is_none(), "its time was over: {line}");
             let moved = request.moved(ENDED, database(5)).unwrap();
             let own = database(5).prefix();
@@ -208,7 +219,7 @@ mod tests {
             assert_eq!(request.in_place_of(answer.as_bytes(), true), None, "{line}");
             let told = request.in_place_of(answer.as_bytes(), false);
             assert_eq!(told, (!ids.is_empty()).then(|| ENDED.to_vec()), "a client is told no ids: {line}");
-            request.moves();
+            request.moves(Arc::default());
             let moved = request.moved(answer.as_bytes(), database(5)).unwrap();
             let words = moved.command().args().iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>();
             assert!(words.join(" ").ends_with(&format!(" {expected}")), "{line}: {words:?}");
@@ -220,7 +231,7 @@ mod tests {
         for (left_ms, expected) in [(0, 1), (400, 400), (5000, 5000)] {
             let mut request = waiting("BLPOP @a 5");
             request.since_us = steady_us().saturating_sub((5000 - left_ms) * 1000);
-            request.moves();
+            request.moves(Arc::default());
             let moved = request.moved(ENDED, database(5)).unwrap();
             let timeout = BlockingCommand::of(moved.command()).unwrap().timeout().unwrap().unwrap();
             assert!(timeout <= expected && timeout > 0, "{left_ms}: {timeout}");
@@ -231,7 +242,7 @@ mod tests {
     fn who_is_told_of_an_end_does_not_wait_on() {
         let mut request = waiting("BLPOP @a 0");
         assert!(!request.ends(false), "what was said before is over");
-        request.moves();
+        request.moves(Arc::default());
         assert!(request.ends(false) && request.moved(ENDED, database(5)).is_some());
         assert!(request.ends(true) && request.is_ending());
         assert!(request.moved(ENDED, database(5)).is_none());

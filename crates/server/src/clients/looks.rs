@@ -22,6 +22,14 @@ pub(crate) fn look_at_all(clients: &mut Clients) {
     clients.rounds.begin_look(&clients.connections);
 }
 
+/// Databases have the slots of others: `done` is told when every wait that is to go on elsewhere has been told to end.
+pub(crate) fn databases_exchanged(clients: &mut Clients, done: SyncSender<()>) {
+    if clients.databases_are_exchanged() {
+        clients.rounds.begin_exchanged(&clients.connections);
+    }
+    clients.rounds.tell_exchanged(done);
+}
+
 /// The users of the node have changed: every connection is to go by it, those that have lost their user are closed, and then
 /// `done` is told.
 pub(crate) fn users_changed(clients: &mut Clients, done: Option<SyncSender<()>>) {
@@ -51,6 +59,7 @@ pub(crate) fn go_round(clients: &mut Clients) {
     exchanged(clients);
     // They may have been given up.
     clients.rounds.take_told().into_iter().for_each(|done| _ = done.send(()));
+    clients.rounds.take_told_exchanged().into_iter().for_each(|done| _ = done.send(()));
 }
 
 /// Databases have the slots of others: clients that wait go on for the keys that their names stand for now, and those that may have cached
@@ -65,6 +74,7 @@ fn exchanged(clients: &mut Clients) {
         }
     }
     forget_all(clients, caching);
+    let moving = clients.store().moving_waits.clone();
     for client in clients.rounds.take_moving() {
         let databases = clients.databases().clone();
         let Some(connection) = clients.find(client).filter(|it| waits_elsewhere(it, &databases).is_some()) else {
@@ -73,7 +83,7 @@ fn exchanged(clients: &mut Clients) {
         let number = connection.session.entry().id;
         clients.unblock(client.id, number, End::Moved, None);
         if let Some(blocking) = clients.get_mut(client.id).and_then(Connection::blocking_mut) {
-            blocking.moves();
+            blocking.moves(moving.clone());
         }
     }
 }

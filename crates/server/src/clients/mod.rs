@@ -69,7 +69,7 @@ pub(crate) use handshakes::{FIRST_HANDSHAKE, Handshakes, Secured};
 pub(crate) use invalidations::{tell, tell_instead, tell_own, tend};
 pub(crate) use large::{LargeThread, Unread, give_back, hand_over};
 pub(crate) use learn::learned;
-pub(crate) use looks::{go_round, look_at_all, tick, users_changed};
+pub(crate) use looks::{databases_exchanged, go_round, look_at_all, tick, users_changed};
 pub(crate) use monitor::{show_call, show_calls_of_entry, show_here, tell_denied};
 pub(crate) use pushes::{bring_some, evict, push};
 pub(crate) use registry::{Clients, FIRST_CONNECTION};

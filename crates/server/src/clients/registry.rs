@@ -49,7 +49,7 @@ pub(crate) const FIRST_CONNECTION: usize = 8;
 /// After which time a node that has not begun a wait is told again that it is to end.
 const UNBLOCK_PAUSE: Duration = Duration::from_millis(5);
 /// The same of one that was told already.
-const UNBLOCK_PAUSE_AGAIN: Duration = Duration::from_millis(50);
+const UNBLOCK_PAUSE_AGAIN: Duration = Duration::from_millis(10);
 
 /// The connections of a worker.
 pub(crate) struct Clients {

@@ -78,6 +78,8 @@ pub(super) struct Rounds {
     told: Vec<SyncSender<()>>,
     /// Databases have the slots of others.
     exchanged: Round,
+    /// They are told when all waits that move have been told to.
+    told_exchanged: Vec<SyncSender<()>>,
     /// Who was found in that to wait for keys of another database, by when the wait began.
     moving: BTreeSet<(u64, ClientId)>,
 }
@@ -86,7 +88,7 @@ impl Rounds {
     /// Whether a round other than that of ticks is under way.
     pub(super) fn are_under_way(&self) -> bool {
         let are_over = self.look.is_over() && self.users.is_over() && self.exchanged.is_over();
-        !are_over || !self.told.is_empty() || !self.moving.is_empty()
+        !are_over || !self.told.is_empty() || !self.told_exchanged.is_empty() || !self.moving.is_empty()
     }
 
     /// All connections are to be looked at again.
@@ -103,6 +105,17 @@ impl Rounds {
     /// All connections are to go by the slots that databases have now.
     pub(super) fn begin_exchanged(&mut self, connections: &Connections) {
         self.exchanged.begin(connections.places());
+    }
+
+    /// `done` is to be told when all waits that move have been told to.
+    pub(super) fn tell_exchanged(&mut self, done: SyncSender<()>) {
+        self.told_exchanged.push(done);
+    }
+
+    /// Who is to be told that they have, if they have.
+    pub(super) fn take_told_exchanged(&mut self) -> Vec<SyncSender<()>> {
+        let have = self.exchanged.is_over() && self.moving.is_empty();
+        if have { std::mem::take(&mut self.told_exchanged) } else { Vec::new() }
     }
 
     /// A wait that began then is to move.

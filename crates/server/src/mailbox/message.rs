@@ -281,6 +281,8 @@ pub(crate) enum WorkerMessage {
     StoreStatus(SyncSender<Option<Box<StoreStatus>>>),
     /// The users have changed: connections go by it, and the sender is told when they do.
     UsersChanged(Option<SyncSender<()>>),
+    /// Databases have the slots of others: the sender is told when the waits that go on elsewhere have been told to end.
+    DatabasesExchanged(SyncSender<()>),
     /// Look at every connection again: one was killed, or a pause is over.
     Look,
     /// The send thread gives bytes back.

@@ -115,6 +115,8 @@ pub(crate) struct NodeShared {
     pub(crate) script_pool: Pool,
     /// What clients may have cached.
     pub(crate) tracking: Arc<Tracking>,
+    /// Held by each wait that SWAPDB has to go on elsewhere, until it does.
+    pub(crate) moving_waits: Arc<()>,
     /// The scripts that this node knows the store to know.
     pub(crate) scripts: KnownScripts,
     /// About how many the store keeps, while this node leads the metadata group.
@@ -221,6 +223,7 @@ impl NodeShared {
             clients: Clients::default(),
             broker: Broker::default(),
             tracking: Arc::default(),
+            moving_waits: Arc::default(),
             database_rates: DatabaseRates::default(),
             masters: Masters::default(),
             script_watch: Arc::new(ScriptWatch::new(Arc::clone(&monitors))),

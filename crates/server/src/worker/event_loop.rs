@@ -15,8 +15,8 @@ use super::telling::Telling;
 use super::write_barriers::WriteBarriers;
 use crate::clients::{
     Clients, Dispatcher, FIRST_CONNECTION, FIRST_HANDSHAKE, FIRST_UPSTREAM, Forwarder, Handshakes, LargeThread,
-    ReplySender, Secured, Unread, Waits, bring_some, give_back, go_round, hand_over, learned, look_at_all, push, tend,
-    tick, users_changed, watched,
+    ReplySender, Secured, Unread, Waits, bring_some, databases_exchanged, give_back, go_round, hand_over, learned,
+    look_at_all, push, tend, tick, users_changed, watched,
 };
 use crate::disk_reads::{Applying, DiskReads};
 use crate::links::Links;
@@ -389,6 +389,7 @@ impl Worker {
             WorkerMessage::StoreStatus(asked) => _ = asked.try_send(self.shell.peers.status()),
             WorkerMessage::Look => look_at_all(&mut self.shell.clients),
             WorkerMessage::UsersChanged(done) => users_changed(&mut self.shell.clients, done),
+            WorkerMessage::DatabasesExchanged(done) => databases_exchanged(&mut self.shell.clients, done),
             // It is taken back at the end of the turn.
             WorkerMessage::Unsent => {}
             WorkerMessage::Probe(held) => drop(held),

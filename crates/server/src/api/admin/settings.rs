@@ -2,9 +2,10 @@
 
 use super::changes::{change, newest_map};
 use super::error::AdminError;
+use crate::api::exchange;
 use crate::api::format_gate::FormatGate;
 use crate::shared::NodeShared;
-use cluster::{Change, Map, STORE_SETTINGS, StoreSetting, setting_value, store_setting};
+use cluster::{Change, DATABASES_SETTING, Map, STORE_SETTINGS, StoreSetting, setting_value, store_setting};
 use node::ShardHandle;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -22,6 +23,9 @@ pub(super) fn get(handle: &ShardHandle, name: &str) -> Result<Value, AdminError>
 pub(super) fn known_here(store: &NodeShared, name: &str) -> Result<Value, AdminError> {
     let (setting, known) = (known(name)?, store.known());
     let map = known.map.as_ref().ok_or_else(|| AdminError::Unavailable("this node has no map yet".to_owned()))?;
+    if setting.name == DATABASES_SETTING {
+        exchange::settle(store);
+    }
     Ok(json!({"value": setting_value(map, setting), "epoch": map.epoch.0}))
 }
 
