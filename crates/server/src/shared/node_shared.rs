@@ -199,7 +199,6 @@ impl NodeShared {
         let engine: EngineKind = text("engine").parse()?;
         let mut dir = open_dir(&text("dir"), number("shards"), engine, seed)?;
         let budget = Budget::of(number("memory").unsigned_abs(), engine);
-        let resources = resources(&config, &budget, descriptors)?;
         let (cache, health) = (Arc::new(RowCache::new(budget.row_cache)), Arc::new(DiskHealth::default()));
         let (alone, stats) = (text("peer-listen").is_empty(), Arc::new(Stats::new(workers)));
         (text("rebuild") == "yes").then(|| set_aside(&mut dir, alone)).transpose()?;
@@ -210,12 +209,12 @@ impl NodeShared {
             audit_log: AuditLog::start(config.clone()).map_err(|e| e.to_string())?,
             log_threads: LogThreads::start(log.clone(), stats.clone(), config.clone()).map_err(|e| e.to_string())?,
             tls: Arc::new(NodeTls::open(config.clone())?),
+            resources: resources(&config, &budget, descriptors)?,
             config,
             clock: Arc::new(StoreClock::new(raw_moment())),
             dir,
             log,
             health,
-            resources,
             cache,
             routing: RoutingTable::new(),
             mailboxes: WorkerMailboxes::default(),
