@@ -30,13 +30,13 @@ impl Written {
         self.note(shard, index);
     }
 
-    /// Waits for entry `index` of a shard as long as this node leads it.
+    /// Waits for entry `index` of a shard that this node leads.
     pub fn raise_while_led(&mut self, shard: ShardId, index: u64) {
         self.is_of_led = true;
         self.note(shard, index);
     }
 
-    /// Whether shards that this node leads no more are not waited for.
+    /// Whether they are all that this node led. Which of them counts it does not know: the wait is another node's once it leads one no more.
     #[must_use]
     pub fn is_of_led(&self) -> bool {
         self.is_of_led

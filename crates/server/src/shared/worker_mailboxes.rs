@@ -3,7 +3,9 @@
 use crate::mailbox::{Mailbox, SubscriberNews, WorkerMessage};
 use node::Ticket;
 use node::pubsub::{Broker, Delivery};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 use vocab::ShardId;
 
 /// The worker that has the links to other nodes and this node's part in the control of the store.
@@ -47,6 +49,17 @@ impl WorkerMailboxes {
     /// Sends a message to every worker.
     pub(crate) fn tell_all(&self, message: impl Fn() -> WorkerMessage) {
         (0..self.workers()).for_each(|worker| self.tell(worker, message()));
+    }
+
+    /// Sends a message to every worker, and waits until each has told that it is done, or it is `until`. A worker that takes longer
+    /// does it all the same. For threads that may wait.
+    pub(crate) fn await_all(&self, until: Instant, message: impl Fn(SyncSender<()>) -> WorkerMessage) {
+        let workers = self.workers();
+        let (done, is_done) = sync_channel(workers);
+        self.tell_all(|| message(done.clone()));
+        for _ in 0..workers {
+            let _ = is_done.recv_timeout(until.saturating_duration_since(Instant::now()));
+        }
     }
 
     /// Sends an answer to the worker whose connection waits for it.

@@ -15,7 +15,6 @@ use resp::{Proto, Reply, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 use vocab::{Epoch, ShardId};
 
@@ -193,23 +192,14 @@ fn changed<T: AsRef<[u8]>>(store: &Arc<NodeShared>, words: &[T]) -> Result<i64, 
     if !store.users.wait_for(Epoch(epoch.unsigned_abs()), until) {
         return Err("TIMEOUT the users are changed, but this node does not know it yet".to_owned());
     }
-    sweep(store, until);
+    // The connections of this node go by its users then: those that have lost theirs are closed. A worker that takes longer goes by them
+    // before it looks at its next request.
+    store.mailboxes.await_all(until, |done| WorkerMessage::UsersChanged(Some(done)));
     Ok(count)
 }
 
 fn unreadable() -> String {
     "ERR the metadata group has answered what cannot be read".to_owned()
-}
-
-/// Waits until the connections of this node go by its users: those that have lost theirs are closed.
-fn sweep(store: &NodeShared, until: Instant) {
-    let workers = store.mailboxes.workers();
-    let (done, is_done) = sync_channel(workers);
-    store.mailboxes.tell_all(|| WorkerMessage::UsersChanged(Some(done.clone())));
-    for _ in 0..workers {
-        // A worker that takes longer goes by them before it looks at its next request.
-        let _ = is_done.recv_timeout(until.saturating_duration_since(Instant::now()));
-    }
 }
 
 /// Answers another node: one RESP3 frame, the epoch of the map and how many users have changed.
