@@ -81,7 +81,9 @@ impl Log {
             Error::Io(detail) => Error::Io(format!("{}: {detail}", dir.display())),
             other => other,
         })?;
-        SpareFile::clear(dir).map_err(|e| Error::Io(format!("{}: {e}", dir.display())))?;
+        SpareFile::clear(dir)
+            .and_then(|()| sync_names(dir))
+            .map_err(|e| Error::Io(format!("{}: {e}", dir.display())))?;
         Ok(Self {
             engine,
             fs,
@@ -414,6 +416,13 @@ pub(crate) fn region(shard: ShardId) -> u64 {
 
 fn number(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_le_bytes)
+}
+
+/// The folder and its first files may be new: without their names an fsync of what is in them is worth nothing after a loss of power.
+/// raft-engine does so for the files that it begins later.
+fn sync_names(dir: &Path) -> std::io::Result<()> {
+    let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
+    [Some(dir), above].into_iter().flatten().try_for_each(|folder| std::fs::File::open(folder)?.sync_all())
 }
 
 #[cfg(test)]

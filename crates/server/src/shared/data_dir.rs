@@ -57,7 +57,7 @@ impl DataDir {
     /// Opens `root`, or makes it with the given shape. A directory that exists keeps its own shape.
     pub fn open(root: &Path, shards: u32, engine: EngineKind, seed: u64) -> Result<Self, String> {
         let fail = |what: &str, e: &io::Error| format!("{what} {}: {e}", root.display());
-        std::fs::create_dir_all(root).map_err(|e| match std::fs::read_link(root) {
+        make_durably(root).map_err(|e| match std::fs::read_link(root) {
             Ok(target) if !root.exists() => {
                 format!("{} is a symbolic link to {}, which does not exist", root.display(), target.display())
             }
@@ -222,6 +222,21 @@ impl DataDir {
             }
         }
     }
+}
+
+/// Makes a folder, and those above it that are missing; their names are on the disk then.
+fn make_durably(folder: &Path) -> io::Result<()> {
+    let missing = folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    let missing: Vec<&Path> = missing.collect();
+    std::fs::create_dir_all(folder)?;
+    for above in missing.iter().filter_map(|made| made.parent()) {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        // It may be one that this user may write, and not read.
+        if let Err(e) = sync_folder(above) {
+            log::warn!("{}: a loss of power may take {} back: {e}", above.display(), folder.display());
+        }
+    }
+    Ok(())
 }
 
 fn sync_folder(folder: &Path) -> std::io::Result<()> {

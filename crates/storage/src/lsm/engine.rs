@@ -13,6 +13,7 @@ use super::manifest::{self, Manifest};
 use super::memtable::{self, Memtable, NEWEST, scan};
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
+use super::tree_files::TreeFiles;
 use super::try_get::TryGet;
 use super::unwanted;
 use super::view::{
@@ -62,6 +63,8 @@ pub struct LsmEngine {
     /// The applied index of the last seal; only the applying thread changes it.
     pub(super) sealed: AtomicU64,
     pub(super) publishing: Mutex<()>,
+    /// Held, before `publishing`, by who publishes files that it has looked up: that may take as long as an fsync.
+    looking: Mutex<()>,
     /// What a clear or an install replaced: dropped, with its files, where that may take its time.
     pub(super) cleared: Mutex<Vec<Arc<View>>>,
     pub(super) health: Arc<Health>,
@@ -114,6 +117,7 @@ impl LsmEngine {
             applied: AtomicU64::new(flushed),
             sealed: AtomicU64::new(flushed),
             publishing: Mutex::new(()),
+            looking: Mutex::new(()),
             cleared: Mutex::new(Vec::new()),
             health: Arc::default(),
             fork_expected: Mutex::new(None),
@@ -130,6 +134,9 @@ impl LsmEngine {
     /// After files of `generation` changed: publishes it again, without the `done` oldest sealed memtables, which the
     /// files hold now, and moves its flushed index. A generation that was replaced meanwhile is left alone.
     pub(super) fn refresh(&self, generation: &Arc<Generation>, done: usize) {
+        // What is published later is no older.
+        let _looking = self.looking.lock().expect("a panic while publishing is not survived");
+        let files = Arc::new(TreeFiles::of(generation));
         let _publishing = self.publishing.lock().expect("a panic while publishing is not survived");
         let current = self.view.load();
         if !Arc::ptr_eq(&current.generation, generation) {
@@ -139,7 +146,7 @@ impl LsmEngine {
         generation.note_dropped(dropped_in(flushed));
         let floor = self.applied.load(Ordering::SeqCst);
         let (active, sealed) = (current.active.clone(), sealed.to_vec());
-        retire(self.publish(View::new(generation.clone(), active, sealed, floor)));
+        retire(self.publish(View::new(generation.clone(), files, active, sealed, floor)));
         for one in flushed {
             generation.usage.flushed(one.bytes);
             self.shared.throttle.charge(one.bytes);
@@ -422,6 +429,7 @@ impl LsmEngine {
                     let (active, sealed) = (current.active.clone(), current.sealed.clone());
                     drop(self.publish(View::new(
                         generation.clone(),
+                        current.files.clone(),
                         active,
                         sealed,
                         self.applied.load(Ordering::SeqCst),
@@ -441,7 +449,7 @@ impl LsmEngine {
     fn is_left_to_purge(&self, generation: &Generation) -> bool {
         let expected = *self.fork_expected.lock().expect("nothing panics while it is held");
         let is_to_come = || expected.is_some_and(|since| since.elapsed() < FORK_PATIENCE);
-        (generation.unwanted().is_some() || is_to_come()) && self.view.load().l0_runs < L0_TABLES_UNPURGED
+        (generation.unwanted().is_some() || is_to_come()) && self.view.load().files.l0_runs < L0_TABLES_UNPURGED
     }
 
     /// The view, whose index is published: just after a clear or an install it is not yet.
@@ -591,7 +599,7 @@ impl Engine for LsmEngine {
     fn wants_flush(&self) -> bool {
         let view = self.view.load();
         let Generation { usage, wear, .. } = &*view.generation;
-        usage.is_due() || usage.is_worth_a_flush() && wear.wants_seal(|| bytes_of(&view.generation))
+        usage.is_due() || usage.is_worth_a_flush() && wear.wants_seal(|| view.files.disk_bytes + usage.bytes())
     }
 
     fn seal(&self, meta: Vec<(Slice, Slice)>) {
@@ -613,7 +621,7 @@ impl Engine for LsmEngine {
         sealed.push(Sealed { memtable: view.active.clone(), index, bytes: generation.usage.seal() });
         generation.wear.seal();
         // The old view dies cheaply: the new one has all that it holds.
-        drop(self.publish(View::new(generation.clone(), Memtable::new(), sealed, index)));
+        drop(self.publish(View::new(generation.clone(), view.files.clone(), Memtable::new(), sealed, index)));
         self.sealed.store(index, Ordering::Relaxed);
     }
 
@@ -695,7 +703,7 @@ impl Engine for LsmEngine {
 
     fn debt(&self) -> f64 {
         let view = self.view.load();
-        let l0 = (view.l0_runs as f64 - f64::from(L0_TABLES)).max(0.0) / (L0_RUNS_MAX - f64::from(L0_TABLES));
+        let l0 = (view.files.l0_runs as f64 - f64::from(L0_TABLES)).max(0.0) / (L0_RUNS_MAX - f64::from(L0_TABLES));
         l0.max(self.shared.memtable_debt()).max(collector::debt(&view.dropped))
     }
 

@@ -26,6 +26,7 @@ mod sample;
 mod snapshot;
 mod sweep;
 mod table;
+mod tree_files;
 mod try_get;
 mod unwanted;
 mod view;

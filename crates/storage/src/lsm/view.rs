@@ -16,14 +16,13 @@ use super::memtable::{Memtable, NEWEST};
 use super::merge::{Direction, Entries, Merge};
 use super::removed::Removed;
 use super::table::{Access, Blocks};
-use crate::direct::{Closing, FileKey};
+use super::tree_files::{TreeFiles, ValueFile};
 use crate::dropped::{DroppedPrefixes, prefix_end};
 use crate::envelope::{unpack, unpack_head, unpacked_bytes};
 use crate::files::verify_file;
 use crate::{EngineStats, Error, Result, Short, Slice, VALUE_HEAD_BYTES};
 use byteview::ByteView;
-use lsm_tree::{AbstractTree, BlobFile, InternalValue, Table, Tree, ValueType};
-use std::collections::HashMap;
+use lsm_tree::{AbstractTree, BlobFile, InternalValue, Table, ValueType};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,8 +38,6 @@ const META_PREFIX: &[u8] = b"\0meta\0";
 const DROP_PREFIX: &[u8] = b"\0drop\0";
 const DROP_FORMAT: u8 = 1;
 
-type Scan = dyn Fn(Bound<Slice>, Bound<Slice>, u64) -> Entries<'static> + Send + Sync;
-
 /// Views of this process so far.
 static VIEWS: AtomicU64 = AtomicU64::new(0);
 
@@ -52,14 +49,9 @@ pub(super) struct View {
     pub(super) active: Arc<Memtable>,
     /// Oldest first.
     pub(super) sealed: Vec<Sealed>,
-    /// Newest first; within a run no two tables overlap, and they are in order.
-    runs: Vec<Run>,
-    blobs: HashMap<u64, ValueFile>,
+    pub(super) files: Arc<TreeFiles>,
     /// The dropped prefixes of which its tables may still hold rows. Every reader's index ≥ the indexes kept here.
     pub(super) dropped: Arc<DroppedPrefixes<u64>>,
-    /// Scans the files: each key between two bounds with its newest version below a seqno, in falling order, without removals.
-    falling: Box<Scan>,
-    pub(super) l0_runs: usize,
     /// The applied index when it was published: no reader may take it to be of an earlier one.
     pub(super) floor: u64,
 }
@@ -71,45 +63,6 @@ pub(super) struct Sealed {
     /// The applied index when it was sealed.
     pub(super) index: u64,
     pub(super) bytes: u64,
-}
-
-/// A file of values that are kept out of the levels.
-#[derive(Clone)]
-pub(super) struct ValueFile {
-    pub(super) file: BlobFile,
-    /// The same file, opened for reading past the page cache.
-    pub(super) closing: Arc<Closing>,
-}
-
-struct Run {
-    tables: Vec<Table>,
-    /// What is known of the blocks of each of them.
-    blocks: Vec<Arc<Blocks>>,
-}
-
-impl Run {
-    fn table_for(&self, key: &[u8]) -> Option<(&Table, &Arc<Blocks>)> {
-        let at = self.tables.partition_point(|table| &table.metadata.key_range.max()[..] < key);
-        let table = self.tables.get(at).filter(|table| &table.metadata.key_range.min()[..] <= key)?;
-        Some((table, &self.blocks[at]))
-    }
-
-    /// Its entries from `start` on; `None` if it has none before `end`.
-    fn entries_from<'a>(&'a self, access: Access<'a>, start: &Slice, end: &Slice) -> Option<Entries<'a>> {
-        let at = self.tables.partition_point(|table| table.metadata.key_range.max() < start);
-        let first = self.tables.get(at)?;
-        if !end.is_empty() && first.metadata.key_range.min() >= end {
-            return None;
-        }
-        let entries = self.blocks[at].rows_from(first, access, start);
-        let others = self.tables.iter().zip(&self.blocks).skip(at + 1);
-        Some(if at + 1 == self.tables.len() {
-            entries
-        } else {
-            let all = Slice::empty();
-            Box::new(entries.chain(others.flat_map(move |(table, blocks)| blocks.rows_from(table, access, &all))))
-        })
-    }
 }
 
 /// The newest version of each key in sealed memtables, in order, removals included.
@@ -130,35 +83,21 @@ pub(super) fn dropped_in(sealed: &[Sealed]) -> DroppedPrefixes<u64> {
 impl View {
     /// A picture of what the files of `generation` hold, with an empty memtable.
     pub(super) fn of_files(generation: Arc<Generation>, floor: u64) -> Self {
-        Self::new(generation, Memtable::new(), Vec::new(), floor)
+        let files = Arc::new(TreeFiles::of(&generation));
+        Self::new(generation, files, Memtable::new(), Vec::new(), floor)
     }
 
-    /// A picture of `generation` as it is, with the memtables that its caller knows of.
-    pub(super) fn new(generation: Arc<Generation>, active: Arc<Memtable>, sealed: Vec<Sealed>, floor: u64) -> Self {
-        let tree = generation.index();
-        let version = tree.current_version();
-        let run = |tables: &[Table]| Run {
-            tables: tables.to_vec(),
-            blocks: tables.iter().map(|table| generation.blocks.of(table.id())).collect(),
-        };
-        let runs = version.iter_levels().flat_map(|level| level.iter()).map(|tables| run(tables)).collect();
-        let values = |file: &BlobFile| {
-            let closing = generation.values.of(file.id());
-            if Arc::strong_count(&closing) == 1 {
-                // No view has had the file. What wrote it has left it open in such a way that the kernel reads ahead of it.
-                FileKey::Values((tree.id(), file.id())).close(&generation.descriptors);
-            }
-            ValueFile { file: file.clone(), closing }
-        };
-        let blobs = version.blob_files.iter().map(|file| (file.id(), values(file))).collect();
-        let l0_runs = version.l0().run_count();
-        let super_version = tree.get_version_history_lock().latest_version();
-        let falling = move |low, high, seqno| -> Entries<'static> {
-            Box::new(Tree::create_internal_range(super_version.clone(), &(low, high), seqno, None).rev())
-        };
+    /// A picture of `generation` with the files and the memtables that its caller knows of.
+    pub(super) fn new(
+        generation: Arc<Generation>,
+        files: Arc<TreeFiles>,
+        active: Arc<Memtable>,
+        sealed: Vec<Sealed>,
+        floor: u64,
+    ) -> Self {
         let number = VIEWS.fetch_add(1, Ordering::Relaxed);
-        let (dropped, falling) = (generation.dropped.load_full(), Box::new(falling));
-        Self { number, generation, active, sealed, runs, blobs, dropped, falling, l0_runs, floor }
+        let dropped = generation.dropped.load_full();
+        Self { number, generation, active, sealed, files, dropped, floor }
     }
 
     /// The value of `key` as of `index`: one that is held and was the applied index after this view was loaded, or
@@ -219,7 +158,7 @@ impl View {
         key: &'a [u8],
         first: usize,
     ) -> impl Iterator<Item = (usize, &'a Table, &'a Arc<Blocks>)> {
-        let runs = self.runs.iter().enumerate().skip(first);
+        let runs = self.files.runs.iter().enumerate().skip(first);
         runs.filter_map(move |(at, run)| run.table_for(key).map(|(table, blocks)| (at, table, blocks)))
     }
 
@@ -265,7 +204,7 @@ impl View {
     pub(super) fn place_of(&self, entry: &InternalValue) -> Result<(Handle, &ValueFile)> {
         let misread = |detail| self.misread(&entry.key.user_key, detail);
         let handle = Handle::decode(&entry.value).map_err(|_| misread("a malformed value handle"))?;
-        let values = self.blobs.get(&handle.file).ok_or_else(|| misread("a value handle to a file not known"))?;
+        let values = self.files.blobs.get(&handle.file).ok_or_else(|| misread("a value handle to a file not known"))?;
         Ok((handle, values))
     }
 
@@ -276,9 +215,7 @@ impl View {
 
     /// Figures of the tree.
     pub(super) fn stats(&self) -> EngineStats {
-        let tree = self.generation.tree();
-        let version = tree.current_version();
-        let (disk_bytes, stale_bytes) = (tree.disk_space(), tree.stale_blob_bytes());
+        let TreeFiles { disk_bytes, stale_bytes, .. } = *self.files;
         // Less of them stays where it is.
         let stale_to_go = if self.generation.stale_level().is_some() { stale_bytes } else { 0 };
         let gives_back = self.generation.gives_back();
@@ -293,29 +230,22 @@ impl View {
             unwanted_bytes: self.generation.unwanted_bytes() + self.generation.collector.bytes(),
             is_halved: self.generation.unwanted().is_some(),
             memtable_bytes: self.generation.usage.bytes(),
-            level_tables: version.iter_levels().map(|level| level.table_count()).collect(),
-            blob_files: tree.blob_file_count(),
+            level_tables: self.files.level_tables.clone(),
+            blob_files: self.files.blobs.len(),
             blob_stale_bytes: stale_bytes,
-            l0_runs: self.l0_runs,
-            entries_approx: (tree.approximate_len() + self.memtables().map(|one| one.len()).sum::<usize>()) as u64,
+            l0_runs: self.files.l0_runs,
+            entries_approx: (self.files.entries + self.memtables().map(|one| one.len()).sum::<usize>()) as u64,
         }
     }
 
     /// What it has of removals.
     pub(super) fn removed(&self) -> Removed {
-        let version = self.generation.index().current_version();
-        let last = version.level_count() - 1;
-        let unflushed = self.memtables().map(|memtable| memtable.removals()).sum();
-        let sealed = self.sealed.iter().map(|sealed| sealed.memtable.kept_rows()).sum();
-        let mut removed = Removed { rows: sealed, unflushed, ..Removed::default() };
-        for (number, level) in version.iter_levels().enumerate() {
-            for table in level.iter().flat_map(|run| run.iter()) {
-                let removals = table.tombstone_count();
-                removed.rows += table.metadata.item_count.saturating_sub(removals);
-                removed.flushed += if number < last { removals } else { 0 };
-            }
+        let sealed: u64 = self.sealed.iter().map(|sealed| sealed.memtable.kept_rows()).sum();
+        Removed {
+            rows: self.files.removed.rows + sealed,
+            unflushed: self.memtables().map(|memtable| memtable.removals()).sum(),
+            ..self.files.removed
         }
-        removed
     }
 
     /// The newest entry of each key from `start` to before `end` (empty: to the end) as of `index`, in order; values
@@ -323,14 +253,14 @@ impl View {
     pub(super) fn rising<'a>(&'a self, start: &Slice, end: &Slice, index: u64) -> Entries<'a> {
         let memtables = self.memtables().flat_map(|memtable| entries(memtable, start, end, index, false));
         let access = Access { tree: self.generation.index().id(), descriptors: &self.generation.descriptors };
-        let runs = self.runs.iter().filter_map(move |run| run.entries_from(access, start, end));
+        let runs = self.files.runs.iter().filter_map(move |run| run.entries_from(access, start, end));
         Box::new(Merge::new(memtables.chain(runs), Direction::Rising { end: end.clone() }, index + 1))
     }
 
     /// The same in falling order.
     pub(super) fn falling(&self, start: &Slice, end: &Slice, index: u64) -> Entries<'static> {
         let high = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.clone()) };
-        let files = (self.falling)(Bound::Included(start.clone()), high, index + 1);
+        let files = (self.files.falling)(Bound::Included(start.clone()), high, index + 1);
         let memtables = self.memtables().flat_map(|memtable| entries(memtable, start, end, index, true));
         Box::new(Merge::new(memtables.chain([files]), Direction::Falling { start: start.clone() }, index + 1))
     }
@@ -358,16 +288,16 @@ impl View {
     }
 
     pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
-        self.runs.iter().flat_map(|run| run.tables.iter())
+        self.files.runs.iter().flat_map(|run| run.tables.iter())
     }
 
     pub(super) fn tables_with_blocks(&self) -> impl Iterator<Item = (&Table, &Blocks)> {
-        self.runs.iter().flat_map(|run| run.tables.iter().zip(run.blocks.iter().map(|blocks| &**blocks)))
+        self.files.runs.iter().flat_map(|run| run.tables.iter().zip(run.blocks.iter().map(|blocks| &**blocks)))
     }
 
     /// All tables, each with the number of its run.
     pub(super) fn runs_of_tables(&self) -> impl Iterator<Item = (usize, &Table, &Blocks)> {
-        let runs = self.runs.iter().enumerate();
+        let runs = self.files.runs.iter().enumerate();
         runs.flat_map(|(at, run)| run.tables.iter().zip(&run.blocks).map(move |(table, blocks)| (at, table, &**blocks)))
     }
 
@@ -384,12 +314,12 @@ impl View {
     }
 
     pub(super) fn blob_files(&self) -> impl Iterator<Item = &BlobFile> {
-        self.blobs.values().map(|values| &values.file)
+        self.files.blobs.values().map(|values| &values.file)
     }
 
     /// Checksums hold but the content makes no sense: names the first table that has the key.
     fn misread(&self, key: &[u8], detail: &str) -> Error {
-        let table = self.runs.iter().find_map(|run| run.table_for(key));
+        let table = self.files.runs.iter().find_map(|run| run.table_for(key));
         let path: &Path = table.map_or(&self.generation.folder, |(table, _)| &table.path);
         Error::Corrupt { path: path.to_path_buf(), detail: detail.into() }
     }
