@@ -1,6 +1,6 @@
 //! `basalt bench`, and the store in this process that it measures when it is given no other.
 
-use crate::stop_flag::stop_flag;
+use crate::stop_flag::patient_stop_flag;
 use crate::suite_stores::LocalStores;
 use bench::cli::BenchOptions;
 use bench::program::Program;
@@ -82,9 +82,9 @@ impl EmbeddedHandle for Handle {
     }
 }
 
-/// Runs the laboratory until it is done or is told to stop.
+/// Runs the laboratory until it is done or is told to stop. It ends in order, which may take long: a second signal ends it at once.
 pub fn run(options: &BenchOptions) -> ExitCode {
-    let stop = match stop_flag() {
+    let stop = match patient_stop_flag() {
         Ok(stop) => stop,
         Err(e) => {
             bench::note!("basalt bench: {e}");

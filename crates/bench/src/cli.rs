@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
@@ -19,6 +21,9 @@ use crate::target::{NoopServer, NoopShape};
 use crate::trouble::Trouble;
 use crate::workload::{KNOWN, Known, Task};
 use crate::{canonical, redraw, single, suite};
+
+/// How often a server that waits for its end looks for it.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Measure an embedded store, Basalt or another server
 ///
@@ -150,8 +155,8 @@ pub fn run(options: &BenchOptions, program: &Program<'_>) -> ExitCode {
         Some(BenchCommand::Delete(options)) => single::run(Task::Delete, &options.phase, &options.loader, program),
         Some(BenchCommand::Suite(options)) => suite::run(options, program),
         Some(BenchCommand::Report(options)) => redraw::run(&options.runs),
-        Some(BenchCommand::NoopServer(options)) => noop_server(options),
-        Some(BenchCommand::Peer(command)) => peer::run(command).map_err(Trouble::Failed),
+        Some(BenchCommand::NoopServer(options)) => noop_server(options, program.stop),
+        Some(BenchCommand::Peer(command)) => peer::run(command, program.stop).map_err(Trouble::Failed),
         Some(BenchCommand::Agent(options)) => agent::serve(options, program),
         Some(BenchCommand::Model(options)) => capacity::run(options),
         Some(BenchCommand::Compare(options)) => compare::run(options),
@@ -174,7 +179,8 @@ pub fn run(options: &BenchOptions, program: &Program<'_>) -> ExitCode {
     }
 }
 
-fn noop_server(options: &NoopOptions) -> Result<bool, Trouble> {
+/// Serves until `stop` is set, or a server fails.
+fn noop_server(options: &NoopOptions, stop: &AtomicBool) -> Result<bool, Trouble> {
     let shape = NoopShape {
         fields: options.fields,
         field_bytes: options.field_bytes,
@@ -187,7 +193,10 @@ fn noop_server(options: &NoopOptions) -> Result<bool, Trouble> {
     let servers = NoopServer::start_nodes(options.port, options.nodes, shape)?;
     let places: Vec<String> = servers.iter().map(|server| server.address().to_string()).collect();
     crate::note!("the no-op server listens on {}; it stores nothing", places.join(", "));
-    servers.into_iter().try_for_each(NoopServer::join)?;
+    while !stop.load(Ordering::Relaxed) && !servers.iter().any(NoopServer::has_ended) {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    servers.into_iter().try_for_each(NoopServer::stop)?;
     Ok(true)
 }
 
@@ -195,7 +204,6 @@ fn noop_server(options: &NoopOptions) -> Result<bool, Trouble> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use std::time::Duration;
 
     use clap::{CommandFactory, Parser};
 
@@ -217,5 +225,18 @@ mod tests {
         assert_eq!((run.phase.files.len(), run.phase.properties.len(), run.phase.depth), (1, 2, 4));
         assert_eq!(run.phase.warm_up, Some(crate::options::Span::Time(Duration::from_secs(10))));
         assert!(Whole::try_parse_from(["bench", "run", "--warm-up", "10x"]).is_err());
+    }
+
+    #[test]
+    fn the_no_op_server_serves_until_it_is_told_to_stop() {
+        let whole = Whole::try_parse_from(["bench", "noop-server", "--port", "0", "--nodes", "2"]).unwrap();
+        let Some(BenchCommand::NoopServer(options)) = whole.bench.command else { panic!("not noop-server") };
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let serving = scope.spawn(|| noop_server(&options, &stop).is_ok_and(|well| well));
+            assert!(!serving.is_finished() && !stop.load(Ordering::Relaxed));
+            stop.store(true, Ordering::Relaxed);
+            assert!(serving.join().unwrap());
+        });
     }
 }

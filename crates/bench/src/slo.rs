@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use crate::figure;
 use crate::model::{OpStats, Phase};
+use crate::workload::{Mix, OpKind};
 
 /// A store that does less than this share of what is offered falls behind: its latencies only grow.
 pub(crate) const KEPT_UP_SHARE: f64 = 0.98;
@@ -160,7 +161,8 @@ impl Figure {
     fn of(self, op: &OpStats) -> Option<f64> {
         let latency = op.latency.headline();
         match self {
-            Self::Failed => Some((op.error_count() + op.not_found) as f64 / op.count().max(1) as f64),
+            // A read-modify-write has no errors of its own: those are its parts'.
+            Self::Failed => Some((op.count() - op.succeeded()) as f64 / op.count().max(1) as f64),
             _ if latency.count == 0 => None,
             Self::Percentile(p) => Some(latency.value_at(p)),
             Self::Mean => Some(latency.mean_us),
@@ -205,15 +207,32 @@ impl Slo {
         BEYOND / rarest.fold(0.1, f64::min)
     }
 
+    /// The percentiles that it speaks of.
+    pub(crate) fn percentiles(&self) -> impl Iterator<Item = f64> {
+        self.0.iter().filter_map(|objective| match objective.figure {
+            Figure::Percentile(percentile) => Some(percentile),
+            Figure::Mean | Figure::Failed => None,
+        })
+    }
+
     /// What it says of latencies.
     pub(crate) fn latencies(&self) -> Vec<LatencyObjective> {
         let of_latency = self.0.iter().filter(|objective| objective.figure != Figure::Failed);
         of_latency.map(|objective| LatencyObjective { objective: objective.clone() }).collect()
     }
 
-    /// The operations that objectives name and the phase does not have.
-    pub(crate) fn unknown<'a>(&'a self, known: &[&str]) -> Vec<&'a str> {
-        self.0.iter().filter_map(|objective| objective.op.as_deref()).filter(|op| !known.contains(op)).collect()
+    /// Whether a workload has the operations that objectives name.
+    ///
+    /// # Errors
+    /// The first that it does not have.
+    pub(crate) fn check(&self, mix: &Mix) -> Result<(), String> {
+        let known: Vec<&str> =
+            OpKind::ALL.into_iter().filter(|&kind| mix.share(kind) > 0.0).map(OpKind::name).collect();
+        let mut named = self.0.iter().filter_map(|objective| objective.op.as_deref());
+        match named.find(|op| !known.contains(op)) {
+            Some(op) => Err(format!("the workload has no {op}, but {}", known.join(", "))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -269,8 +288,23 @@ mod tests {
         }
         let goal: Slo = "p99.9 < 20ms and mean < 1ms".parse().unwrap();
         assert!((goal.operations_min() - 10_000.0).abs() < 1e-3);
+        assert_eq!(goal.percentiles().collect::<Vec<_>>(), [99.9]);
         let goal: Slo = "SCAN p99 < 1s".parse().unwrap();
-        assert_eq!(goal.unknown(&["READ"]), ["SCAN"]);
+        let mix = Mix::new(&[(OpKind::Read, 1.0), (OpKind::Update, 1.0)]).unwrap();
+        assert_eq!(goal.check(&mix), Err("the workload has no SCAN, but READ, UPDATE".to_owned()));
+        assert_eq!(goal.check(&Mix::only(OpKind::Scan)), Ok(()));
+    }
+
+    /// The errors of a read-modify-write are counted with its parts, and it failed all the same.
+    #[test]
+    fn a_read_modify_write_fails_with_its_parts() {
+        let returned = [("OK".to_owned(), 900), ("ERROR".to_owned(), 100)].into_iter().collect();
+        let whole = OpStats { op: "READ-MODIFY-WRITE".to_owned(), returned, ..OpStats::default() };
+        let phase = Phase { ops: vec![whole], ..Phase::default() };
+        for (bound, holds) in [("5", false), ("20", true)] {
+            let judged = format!("READ-MODIFY-WRITE failed < {bound}%").parse::<Slo>().unwrap().judge(&phase);
+            assert_eq!((judged.holds, judged.ratio > 0.0), (holds, true), "{}", judged.why);
+        }
     }
 
     #[test]

@@ -46,7 +46,8 @@ impl Loader<'_> {
         let of = agents.links.len();
         let job = |index| Job::of(plan, workload.task(), self.options, properties, self.threads, Share { index, of });
         let jobs = (0..of).map(job).collect();
-        phase_run(&mut agents, self.target, plan, jobs, stop, on_progress)
+        let percentiles = workload.config.percentiles.as_slice();
+        phase_run(&mut agents, self.target, (plan, percentiles), jobs, stop, on_progress)
     }
 }
 
@@ -64,20 +65,12 @@ pub(crate) fn with_loader<T>(
             then(&Loader { target, agents: None, options, threads: None })
         });
     }
-    if config.processes > 1 {
-        let text = "basalt.processes is for processes that are started by hand: the coordinator sets it itself";
-        return Err(Trouble::Usage(text.to_owned()));
-    }
-    if options.target == "embedded" {
-        let text = "an embedded store belongs to one process: several need a --target over the network";
-        return Err(Trouble::Usage(text.to_owned()));
-    }
+    loader.check(options, properties, config).map_err(Trouble::Usage)?;
     let spawned = loader.processes.map(Spawned::start).transpose()?;
     let (names, secret) = match &spawned {
         Some(spawned) => (spawned.addresses.clone(), spawned.secret.clone()),
         None => (loader.agents.clone(), read_secret(loader.secret_file.as_deref()).map_err(Trouble::Usage)?),
     };
-    check(&names, options, properties)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // Processes of one machine share its cores; an agent elsewhere knows its own.
     let threads = options.threads.or(spawned.is_some().then(|| (cores / names.len()).max(1)));
@@ -88,16 +81,4 @@ pub(crate) fn with_loader<T>(
         let agents = Agents::gather(&names, &secret, program.version)?;
         then(&Loader { target, agents: Some(RefCell::new(agents)), options: &plain, threads })
     })
-}
-
-fn check(names: &[String], options: &PhaseOptions, properties: &Properties) -> Result<(), Trouble> {
-    if let Some(twice) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
-        return Err(Trouble::Usage(format!("--agents: {} is given twice", twice.1)));
-    }
-    let clients = options.clients.or_else(|| properties.get("threadcount").parse().ok()).unwrap_or(0);
-    if clients < names.len() {
-        let text = format!("{} processes need as many --clients at least; there are {clients}", names.len());
-        return Err(Trouble::Usage(text));
-    }
-    Ok(())
 }

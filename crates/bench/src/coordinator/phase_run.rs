@@ -43,11 +43,11 @@ struct PhaseRun<'a> {
     knocked: Instant,
 }
 
-/// Lets each agent do its job. `tell` hears of the progress of all.
+/// Lets each agent do its job. `tell` hears of the progress of all; `percentiles` are those that are asked for.
 pub(super) fn phase_run(
     agents: &mut Agents,
     target: &dyn Target,
-    plan: &PhasePlan,
+    (plan, percentiles): (&PhasePlan, &[f64]),
     jobs: Vec<Job>,
     stop: &AtomicBool,
     on_progress: &mut dyn FnMut(Snapshot),
@@ -81,7 +81,7 @@ pub(super) fn phase_run(
         drop(running);
         sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
-    phase_run.finish(plan, start, metrics)
+    phase_run.finish((plan, percentiles), start, metrics)
 }
 
 impl PhaseRun<'_> {
@@ -232,7 +232,12 @@ impl PhaseRun<'_> {
     }
 
     /// One phase of all parts.
-    fn finish(self, plan: &PhasePlan, start: Instant, metrics: Vec<crate::model::MetricSeries>) -> PhaseResult {
+    fn finish(
+        self,
+        (plan, percentiles): (&PhasePlan, &[f64]),
+        start: Instant,
+        metrics: Vec<crate::model::MetricSeries>,
+    ) -> PhaseResult {
         let after = Reading::closing(self.target);
         let mut failure = self.failure;
         let mut agents = Vec::new();
@@ -270,7 +275,7 @@ impl PhaseRun<'_> {
             return Err(PhaseError { error: io::Error::other(why), phase: None });
         };
         let moments = Moments { start, before: before.moved_to(first), after, end };
-        let (mut phase, log) = self.gathered.finish(plan, moments, metrics);
+        let (mut phase, log) = self.gathered.finish(plan, moments, metrics, percentiles);
         phase.agents = agents;
         match failure {
             None => Ok((phase, log)),

@@ -49,9 +49,9 @@ impl Spawned {
     }
 }
 
-/// What stands between the program and `load`, `run` or `delete`, which `agent` takes the place of.
+/// What stands between the program and `load`, `run`, `delete` or `suite`, which `agent` takes the place of.
 fn words_before_task(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    words.take_while(|word| !["load", "run", "delete"].iter().any(|task| word == task)).collect()
+    words.take_while(|word| !["load", "run", "delete", "suite"].iter().any(|task| word == task)).collect()
 }
 
 impl Drop for Spawned {
@@ -78,6 +78,7 @@ mod tests {
         let words = |line: &str| words_before_task(line.split(' ').map(OsString::from));
         assert_eq!(words("bench run --processes 2"), ["bench"]);
         assert_eq!(words("-v bench load"), ["-v", "bench"]);
+        assert_eq!(words("bench suite ./mine.toml --out run"), ["bench"]);
         assert!(words("delete -P workloada").is_empty());
     }
 }

@@ -80,17 +80,19 @@ pub(super) struct Measured {
     pub(super) in_process: bool,
     /// What the store's nodes used and did meanwhile.
     pub(super) metrics: Vec<MetricSeries>,
+    /// Percentiles that are asked for.
+    pub(super) percentiles: Vec<f64>,
 }
 
 /// The figures, and each second's histograms.
 pub(super) fn figures(plan: &PhasePlan, measured: Measured, timeline: &mut Timeline) -> (Phase, HistogramLog) {
-    let Measured { recorder, start, before, after, end, client_cpu, in_process, metrics } = measured;
+    let Measured { recorder, start, before, after, end, client_cpu, in_process, metrics, percentiles } = measured;
     let duration = end.saturating_duration_since(before.at);
     let phase_length = end.saturating_duration_since(start);
     let warm_up = before.at.saturating_duration_since(start);
     let gaps = recorder.longest_gaps(warm_up, phase_length);
     let not_started = recorder.not_started_count();
-    let ops = recorder.stats();
+    let ops = recorder.stats(&percentiles);
     let operations = ops.iter().filter(|op| op.op != "CLEANUP").map(|op| op.count() - op.parts).sum::<u64>();
     let failed: u64 = ops.iter().map(OpStats::failed_wholes).sum();
     let seconds = duration.as_secs_f64();

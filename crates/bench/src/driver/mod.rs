@@ -1,5 +1,6 @@
 //! Drives a workload against a target: closed or open loop, measured and recorded.
 
+mod barrier;
 mod error_streak;
 mod events;
 mod figures;
@@ -26,6 +27,8 @@ pub use timeline::{HistogramLog, IntervalHistogram};
 
 #[cfg(test)]
 mod failure_tests;
+#[cfg(test)]
+mod panic_tests;
 #[cfg(test)]
 mod part_tests;
 #[cfg(test)]

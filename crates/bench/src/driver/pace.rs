@@ -35,6 +35,9 @@ pub enum Pace {
 }
 
 impl Pace {
+    /// The highest rate of an open loop, in operations a second: its timetable is in nanoseconds.
+    pub const RATE_MAX_PER_S: f64 = 1e9;
+
     /// Operations a second that are offered; none in a closed loop.
     #[must_use]
     pub fn offered_per_s(self) -> Option<f64> {
@@ -82,6 +85,19 @@ impl Schedule {
     /// The next arrival, from the beginning.
     pub(super) fn next(&self) -> Duration {
         Duration::from_nanos(self.next_ns as u64)
+    }
+
+    /// How many arrivals there are before `end`, from the beginning, the next one among them; at random, so many on average.
+    fn count_before(&self, end: Duration) -> u64 {
+        let left_ns = end.as_nanos() as f64 - self.next_ns;
+        if left_ns <= 0.0 {
+            return 0;
+        }
+        let further = left_ns / self.interval_ns;
+        match self.arrivals {
+            Arrivals::Even => further.ceil() as u64,
+            Arrivals::Poisson => (further as u64).saturating_add(1),
+        }
     }
 
     /// Goes on to the one after it.
@@ -136,9 +152,9 @@ impl Timetable {
         }
     }
 
-    /// Whether the next operation is due before the deadline.
-    pub(super) fn is_owed(&self) -> bool {
-        self.deadline.is_some_and(|deadline| self.due() < deadline)
+    /// How many operations are due before the deadline, the next one among them; of arrivals at random about how many.
+    pub(super) fn owed(&self) -> u64 {
+        self.deadline.map_or(0, |deadline| self.schedule.count_before(deadline.saturating_duration_since(self.begun)))
     }
 
     /// Goes on to the operation after it.
@@ -194,12 +210,34 @@ mod tests {
         assert_eq!(timetable.next(at(1000)), Arrival::Due(at(10)), "late, and started all the same");
         timetable.advance(&mut prng);
         assert_eq!(timetable.next(at(5_024)), Arrival::Due(at(20)));
-        assert!(timetable.is_owed());
+        assert_eq!(timetable.owed(), 1);
         assert_eq!(timetable.next(at(5_025)), Arrival::Over, "a store that is dead keeps nothing waiting");
         timetable.advance(&mut prng);
         assert_eq!(timetable.next(at(20)), Arrival::Later(at(25)), "the stage lasts as long as it is to");
         assert_eq!(timetable.next(at(25)), Arrival::Over);
-        assert!(!timetable.is_owed());
+        assert_eq!(timetable.owed(), 0);
+    }
+
+    #[test]
+    fn what_is_owed_is_what_steps_to_the_deadline_count() {
+        let begun = Instant::now();
+        for (rate_per_s, index, length) in [(1000.0, 0, 50), (1000.0, 1, 50), (333.3, 1, 50), (1e6, 0, 7), (1.0, 1, 50)]
+        {
+            let deadline = begun + Duration::from_millis(length);
+            let schedule = Schedule::new(rate_per_s, Arrivals::Even, index, 2);
+            let mut timetable = Timetable::new(schedule, begun, Some(deadline));
+            let owed = timetable.owed();
+            let mut counted = 0;
+            while timetable.due() < deadline {
+                timetable.advance(&mut Prng::new(1));
+                counted += 1;
+            }
+            assert_eq!((owed, timetable.owed()), (counted, 0), "{rate_per_s} {index}");
+        }
+        // As many as no loop counts.
+        let hour = Some(begun + Duration::from_secs(3600));
+        let owed = |arrivals| Timetable::new(Schedule::new(1e9, arrivals, 0, 1), begun, hour).owed();
+        assert_eq!((owed(Arrivals::Even), owed(Arrivals::Poisson)), (3_600_000_000_000, 3_600_000_000_001));
     }
 
     #[test]
@@ -207,6 +245,6 @@ mod tests {
         let begun = Instant::now();
         let timetable = Timetable::new(Schedule::new(100.0, Arrivals::Even, 0, 1), begun, None);
         assert_eq!(timetable.next(begun + Duration::from_secs(3600)), Arrival::Due(begun));
-        assert!(!timetable.is_owed());
+        assert_eq!(timetable.owed(), 0);
     }
 }

@@ -83,7 +83,7 @@ impl ShareFigures {
     /// The figures of each operation; none of what cannot be read.
     #[must_use]
     pub fn stats(&self) -> Vec<OpStats> {
-        Recorder::of_parts(&self.ops).map(Recorder::stats).unwrap_or_default()
+        Recorder::of_parts(&self.ops).map(|recorder| recorder.stats(&[])).unwrap_or_default()
     }
 }
 
@@ -170,16 +170,24 @@ impl Gathered {
         Ok(())
     }
 
-    /// The phase that the parts were of, and each second's histograms.
+    /// The phase that the parts were of, and each second's histograms. `percentiles` are those that are asked for.
     #[must_use]
-    pub fn finish(mut self, plan: &PhasePlan, moments: Moments, metrics: Vec<MetricSeries>) -> (Phase, HistogramLog) {
+    pub fn finish(
+        mut self,
+        plan: &PhasePlan,
+        moments: Moments,
+        metrics: Vec<MetricSeries>,
+        percentiles: &[f64],
+    ) -> (Phase, HistogramLog) {
         let Moments { start, before, after, end } = moments;
         let add = |a: CpuTime, b: CpuTime| CpuTime { user_s: a.user_s + b.user_s, system_s: a.system_s + b.system_s };
         // A sum that lacks a process would flatter the client.
         let all: Option<Vec<CpuTime>> = self.cpu.iter().copied().collect();
         let client_cpu = all.and_then(|all| all.into_iter().reduce(add));
+        let percentiles = percentiles.to_vec();
+        let recorder = self.recorder;
         let measured =
-            Measured { recorder: self.recorder, start, before, after, end, client_cpu, in_process: false, metrics };
+            Measured { recorder, start, before, after, end, client_cpu, in_process: false, metrics, percentiles };
         figures(plan, measured, &mut self.timeline)
     }
 }

@@ -86,10 +86,10 @@ fn parts_that_were_sent_are_the_whole_again() {
     let end = start.max(sent[1].end);
     let moments =
         Moments { start, before: before.moved_to(sent[0].measured.unwrap()), after: Reading::closing(&target), end };
-    let (phase, log) = gathered.finish(&plan(0, 0), moments, Vec::new());
+    let (phase, log) = gathered.finish(&plan(0, 0), moments, Vec::new(), &[61.0]);
     assert_eq!((phase.operations, phase.not_started), (5000, 2 * 3));
     for op in &phase.ops {
-        let expected = LatencySummary::from_histogram(&whole[&op.op], 0.001);
+        let expected = LatencySummary::with_percentiles(&whole[&op.op], 0.001, &[61.0]);
         assert_eq!(op.latency.measured, expected, "{}", op.op);
         assert_eq!((op.count(), op.verified > 0), (expected.count, op.op == "READ"));
     }

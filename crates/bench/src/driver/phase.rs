@@ -1,13 +1,16 @@
 //! One phase: threads, warm-up, measurement, and its figures.
 
 use parking_lot::Mutex;
+use std::any::Any;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::barrier::PhaseBarrier;
 use super::error_streak::ErrorStreak;
 use super::figures::{Measured, Reading, figures};
 use super::part::{Meeting, PhaseShare, SyncPoint};
@@ -59,13 +62,14 @@ struct PhaseThreads<'a> {
     target: &'a dyn Target,
     workload: &'a Arc<Workload>,
     shared: Shared<'a>,
-    opened: Barrier,
+    /// Where they wait for each other.
+    barrier: PhaseBarrier,
     /// The stages, made by whichever thread comes first.
     stages: [OnceLock<Stage>; 2],
-    warmed: Barrier,
     /// The measured part's beginning.
     before: OnceLock<Reading>,
     errors: Mutex<Vec<io::Error>>,
+    /// Threads that are not through.
     running: AtomicU64,
     /// Where other processes are waited for.
     meeting: Option<&'a dyn Meeting>,
@@ -84,14 +88,16 @@ pub fn run_phase(
     stop: &AtomicBool,
     on_progress: &mut dyn FnMut(Snapshot),
 ) -> PhaseResult {
-    let (part, metrics) = std::thread::scope(|scope| {
+    let measured = std::thread::scope(|scope| {
         let (running, ended) = mpsc::channel::<()>();
         let start = Instant::now();
-        let sampler = scope.spawn(move || Sampler::new(start).watch(target, &ended));
+        let named = Builder::new().name("bench-sampler".to_owned());
+        let sampler = named.spawn_scoped(scope, move || Sampler::new(start).watch(target, &ended))?;
         let part = run_part(plan, target, workload, stop, None, on_progress);
         drop(running);
-        (part, sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        Ok::<_, io::Error>((part, sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
     });
+    let (part, metrics) = measured.map_err(|error| PhaseError { error: not_started(&error), phase: None })?;
     let PhaseShare { recorder, mut timeline, start, before, end, error } = part;
     let Some(before) = before else {
         return Err(PhaseError {
@@ -102,7 +108,8 @@ pub fn run_phase(
     let after = Reading::closing(target);
     let client_cpu = after.own_since(&before);
     let in_process = target.in_process();
-    let measured = Measured { recorder, start, before, after, end, client_cpu, in_process, metrics };
+    let percentiles = workload.config.percentiles.clone();
+    let measured = Measured { recorder, start, before, after, end, client_cpu, in_process, metrics, percentiles };
     let (phase, log) = figures(plan, measured, &mut timeline);
     match error {
         None => Ok((phase, log)),
@@ -133,9 +140,8 @@ pub fn run_part(
             errors: ErrorStreak::new(plan.only_errors, plan.clients * plan.depth),
             start,
         },
-        opened: Barrier::new(plan.threads),
+        barrier: PhaseBarrier::new(plan.threads),
         stages: Default::default(),
-        warmed: Barrier::new(plan.threads),
         before: OnceLock::new(),
         errors: Mutex::default(),
         running: AtomicU64::new(plan.threads as u64),
@@ -145,20 +151,16 @@ pub fn run_part(
     let mut recorder = Recorder::default();
     let mut end = start;
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..plan.threads)
-            .map(|index| {
-                let run = &run;
-                std::thread::Builder::new()
-                    .name(format!("bench-{index}"))
-                    .spawn_scoped(scope, move || run.thread(index))
-                    .expect("the system gives a thread")
-            })
-            .collect();
+        let threads = run.start(scope);
         run.watch(on_progress);
         for thread in threads {
-            let (theirs, last) = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            recorder.merge(theirs);
-            end = end.max(last);
+            match thread.join() {
+                Ok((theirs, last)) => {
+                    recorder.merge(theirs);
+                    end = end.max(last);
+                }
+                Err(panic) => run.fail(panicked(&*panic)),
+            }
         }
     });
     let error = run.errors.into_inner().into_iter().next();
@@ -166,9 +168,61 @@ pub fn run_part(
     PhaseShare { recorder, timeline, start, before: run.before.into_inner(), end, error }
 }
 
+/// What a thread recorded, and when its last operation ended.
+type ThreadShare = (Recorder, Instant);
+
+/// A thread that is on its way through a phase. If it panics, the others go on without it, and end.
+struct UnderWay<'a>(&'a PhaseThreads<'a>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let run = self.0;
+        if std::thread::panicking() {
+            run.shared.failed.store(true, Ordering::Relaxed);
+            run.barrier.leave(1);
+        }
+        run.through(1);
+    }
+}
+
+fn not_started(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("the system starts no further thread: {error}"))
+}
+
+/// The panic of a thread as an error.
+fn panicked(panic: &(dyn Any + Send)) -> io::Error {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    io::Error::other(format!("a thread of the bench panicked: {}", text.unwrap_or("it did not say why")))
+}
+
 impl PhaseThreads<'_> {
-    /// One thread from its opening to its end; what it recorded, and when its last operation ended.
-    fn thread(&self, index: usize) -> (Recorder, Instant) {
+    /// Starts the threads. Those that the system refuses are not waited for, and the others end.
+    fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> Vec<ScopedJoinHandle<'scope, ThreadShare>> {
+        let mut threads = Vec::new();
+        for index in 0..self.plan.threads {
+            let named = Builder::new().name(format!("bench-{index}"));
+            match named.spawn_scoped(scope, move || self.thread(index)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    self.fail(not_started(&error));
+                    self.barrier.leave(self.plan.threads - index);
+                    self.through(self.plan.threads - index);
+                    break;
+                }
+            }
+        }
+        threads
+    }
+
+    /// So many threads have nothing more to do.
+    fn through(&self, count: usize) {
+        self.running.fetch_sub(count as u64, Ordering::Release);
+        self.watcher.unpark();
+    }
+
+    /// One thread from its opening to its end.
+    fn thread(&self, index: usize) -> ThreadShare {
+        let under_way = UnderWay(self);
         let share = |all: usize| all / self.plan.threads + usize::from(index < all % self.plan.threads);
         let lanes = Lanes { clients: share(self.plan.clients), depth: self.plan.depth };
         let opened = self.target.open(self.workload, lanes);
@@ -184,15 +238,15 @@ impl PhaseThreads<'_> {
                 None
             }
         };
-        if self.opened.wait().is_leader() {
+        if self.barrier.wait() {
             self.meet(SyncPoint::Opened);
         }
-        self.opened.wait();
+        self.barrier.wait();
         if let Some(limit) = self.plan.warm_up {
             self.stage(0, limit, worker.as_mut());
-            self.warmed.wait();
+            self.barrier.wait();
         }
-        if self.warmed.wait().is_leader() {
+        if self.barrier.wait() {
             self.meet(SyncPoint::Warmed);
             self.shared.done.store(0, Ordering::Relaxed);
             if !self.shared.failed.load(Ordering::Relaxed) {
@@ -201,10 +255,9 @@ impl PhaseThreads<'_> {
                 self.before.get_or_init(|| read(self.target));
             }
         }
-        self.warmed.wait();
+        self.barrier.wait();
         self.stage(1, self.plan.measure, worker.as_mut());
-        self.running.fetch_sub(1, Ordering::Release);
-        self.watcher.unpark();
+        drop(under_way);
         worker.map_or_else(
             || (Recorder::default(), self.shared.start),
             |worker| {
@@ -227,7 +280,8 @@ impl PhaseThreads<'_> {
         let stage = self.stages[index].get_or_init(|| Stage {
             measuring: index == 1,
             budget: AtomicU64::new(limit.operations.unwrap_or(u64::MAX)),
-            deadline: limit.time.map(|time| Instant::now() + time),
+            // What ends later than the clock goes has no end.
+            deadline: limit.time.and_then(|time| Instant::now().checked_add(time)),
         });
         if let Some(worker) = worker
             && let Err(error) = worker.run(stage)

@@ -208,8 +208,9 @@ impl OpRecord {
         })
     }
 
-    fn stats(self, op: &str) -> Option<OpStats> {
-        let summary = |histogram: &Histogram<u64>| LatencySummary::from_histogram(histogram, US_PER_VALUE);
+    fn stats(self, op: &str, percentiles: &[f64]) -> Option<OpStats> {
+        let summary =
+            |histogram: &Histogram<u64>| LatencySummary::with_percentiles(histogram, US_PER_VALUE, percentiles);
         let mut returned: BTreeMap<String, u64> = self.codes.iter().map(|(code, n)| ((*code).to_owned(), *n)).collect();
         if self.succeeded > 0 {
             returned.insert("OK".to_owned(), self.succeeded);
@@ -258,12 +259,13 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// An operation has ended, so long `since` the phase began. Only while `measuring` it counts beyond its second.
+    /// An operation has ended, so long `since` the phase began. Only while `measuring` it counts beyond its second. One that
+    /// `has_parts` was told by them before.
     pub(super) fn whole(
         &mut self,
         kind: OpKind,
         sample: Sample,
-        outcome: &OpOutcome,
+        (outcome, has_parts): (&OpOutcome, bool),
         since: Duration,
         measuring: bool,
     ) {
@@ -281,8 +283,8 @@ impl Recorder {
         if !measuring {
             return;
         }
-        // The faults of a read-modify-write are those of its parts.
-        op.count(outcome, kind != OpKind::ReadModifyWrite);
+        // The faults of an operation with parts are those of its parts. A read-modify-write of one request has none.
+        op.count(outcome, !has_parts);
         Self::latency(op, sample, outcome);
     }
 
@@ -410,9 +412,9 @@ impl Recorder {
         (self.reads, self.writes) = (Successes::of_bytes(reads), Successes::of_bytes(writes));
     }
 
-    /// The figures of each operation that was made.
-    pub(super) fn stats(self) -> Vec<OpStats> {
-        let ops = OpKind::ALL.iter().zip(self.ops).filter_map(|(kind, op)| op.stats(kind.name()));
-        ops.chain(self.cleanup.stats(CLEANUP)).collect()
+    /// The figures of each operation that was made; latencies with these percentiles among them.
+    pub(super) fn stats(self, percentiles: &[f64]) -> Vec<OpStats> {
+        let ops = OpKind::ALL.iter().zip(self.ops).filter_map(|(kind, op)| op.stats(kind.name(), percentiles));
+        ops.chain(self.cleanup.stats(CLEANUP, percentiles)).collect()
     }
 }

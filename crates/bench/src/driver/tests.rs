@@ -117,6 +117,7 @@ fn what_was_not_written_is_seen() {
     let flip = |held: &mut StoredValue| match held {
         StoredValue::Text(text, _) => *text.last_mut().unwrap() ^= 1,
         StoredValue::Hash(fields) => *fields.last_entry().unwrap().get_mut().last_mut().unwrap() ^= 1,
+        StoredValue::List(_) => unreachable!("no list was written"),
     };
     for form in ["", "basalt.record=string", "dataintegrity=true", "basalt.values=page"] {
         for base in ["workloadc", "workloade"] {
@@ -199,6 +200,38 @@ fn errors_are_counted_by_their_kind_and_inserts_of_a_load_tried_again() {
     assert_eq!(reads.errors["BUSY"] + updates.errors["BUSY"], phase.error_count());
     assert!(whole.error_count() == 0 && whole.returned["ERROR"] > 0);
     assert!(reads.failed_latency.as_ref().unwrap().count == reads.errors["BUSY"]);
+}
+
+/// A take from a queue is a read-modify-write of one request: it has no parts that would tell what went wrong.
+#[test]
+fn what_goes_wrong_in_takes_fails_a_run() {
+    let store = MapStore::default();
+    assert_eq!(trouble(&run(&store, "queue", "", Task::Load)), (0, 0, 0));
+    let right = run(&store, "queue", "", Task::Run);
+    assert_eq!(trouble(&right), (0, 0, 0), "{:?}", right.ops);
+    assert!(ops(&right)["READ-MODIFY-WRITE"].verified > 500, "{:?}", right.ops);
+    store.set_mischief(Mischief::TakesTwice(5));
+    let wrong = run(&store, "queue", "", Task::Run);
+    let takes = ops(&wrong)["READ-MODIFY-WRITE"];
+    assert!(takes.verification_failures > 20, "{:?}", wrong.ops);
+    assert_eq!(trouble(&wrong), (0, 0, takes.verification_failures), "{:?}", wrong.ops);
+    assert!(takes.first_wrong.as_ref().is_some_and(|first| first.starts_with("READ-MODIFY-WRITE of key `")));
+    store.set_mischief(Mischief::Errors(10));
+    let refused = run(&store, "queue", "", Task::Run);
+    assert_eq!((refused.error_count(), refused.failed()), (200, 200), "{:?}", refused.ops);
+    assert!(ops(&refused)["READ-MODIFY-WRITE"].errors["BUSY"] > 20);
+}
+
+/// What a first run has added and a second one takes must not be what the second one adds.
+#[test]
+fn a_second_run_with_the_same_seed_finds_nothing_twice() {
+    let store = MapStore::default();
+    run(&store, "queue", "recordcount=10", Task::Load);
+    let adds = "recordcount=10 operationcount=200 updateproportion=1 readmodifywriteproportion=0";
+    run(&store, "queue", adds, Task::Run);
+    let takes = "recordcount=10 updateproportion=0.2 readmodifywriteproportion=0.8";
+    let taken = run(&store, "queue", takes, Task::Run);
+    assert_eq!(trouble(&taken), (0, 0, 0), "{:?}", taken.ops);
 }
 
 #[test]

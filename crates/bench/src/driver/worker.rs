@@ -267,22 +267,22 @@ impl<'a> Worker<'a> {
                 Arrival::Later(at) => return Some(at),
                 Arrival::Over => {
                     self.ended = true;
-                    self.give_up(stage, timetable);
+                    self.give_up(stage, timetable.owed());
                 }
             }
         }
         None
     }
 
-    /// Counts what was due and will not be started: the store has not caught up in time.
-    fn give_up(&mut self, stage: &Stage, timetable: &mut Timetable) {
-        let mut count = 0;
-        while timetable.is_owed() && self.claim(stage) {
-            timetable.advance(self.source.prng());
-            count += 1;
-        }
+    /// Counts what was due and will not be started: the store has not caught up in time. No more than there were to be; all at
+    /// once, because at a high rate there may be billions.
+    fn give_up(&mut self, stage: &Stage, owed: u64) {
+        let held = owed.min(self.claimed);
+        self.claimed -= held;
+        let take = |left: u64| Some(left - left.min(owed - held));
+        let (Ok(left) | Err(left)) = stage.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         if stage.measuring {
-            self.recorder.not_started(count);
+            self.recorder.not_started(held + left.min(owed - held));
         }
     }
 
@@ -316,7 +316,7 @@ impl<'a> Worker<'a> {
         let from = |start: Instant| at.saturating_duration_since(start);
         let since = from(self.shared.start);
         let intended = clock.intended.map(from);
-        match part {
+        let has_parts = match part {
             OpStage::Read => {
                 clock.midway = at;
                 let sample = Sample { measured: from(clock.started), intended };
@@ -330,8 +330,8 @@ impl<'a> Worker<'a> {
                 self.recorder.part(OpKind::Update, sample, &outcome, since, stage.measuring);
                 return Ok(());
             }
-            OpStage::Whole => {}
-        }
+            OpStage::Whole { has_parts } => has_parts,
+        };
         let sample = Sample { measured: from(clock.started), intended };
         let operation = self.session.operation(lane);
         if matches!(outcome.result, Err(Fault::Error(_))) && may_retry(self.shared.workload, operation, clock.attempts)
@@ -356,7 +356,7 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        self.recorder.whole(operation.kind, sample, &outcome, since, stage.measuring);
+        self.recorder.whole(operation.kind, sample, (&outcome, has_parts), since, stage.measuring);
         self.shared.workload.finished(operation, succeeded).map_err(|_| {
             io::Error::other("an insert is still unanswered a million inserts later: the readable range cannot grow")
         })?;

@@ -25,7 +25,7 @@ impl Session for Prompt {
     }
 
     fn wait(&mut self, _until: Option<Instant>, done: &mut Vec<Completion>) -> io::Result<()> {
-        let (at, part) = (Instant::now(), OpStage::Whole);
+        let (at, part) = (Instant::now(), OpStage::Whole { has_parts: false });
         done.extend(self.started.drain(..).map(|lane| {
             let outcome =
                 OpOutcome { result: Ok(()), verified: false, stale: false, retries: 0, conflicts: 0, unknown: false };
@@ -94,7 +94,7 @@ impl Case {
         let mut worker = Worker::new(&shared, Box::new(session), workload.source(1), self.pace, 2, (0, 1));
         worker.run_from(&stage, begun).unwrap();
         let not_started = worker.recorder.not_started_count();
-        let stats = worker.recorder.stats();
+        let stats = worker.recorder.stats(&[]);
         for op in &stats {
             // Nothing was sent before the thread came to its stage, and each operation was due before the deadline.
             let least_us = (self.late - LENGTH).as_secs_f64() * 1e6;
@@ -129,6 +129,9 @@ fn what_is_not_started_in_time_is_counted() {
     assert_eq!(Case { late, ..Case::default() }.run(), Became { done: 0, recorded: 0, not_started: 50 });
     let became = Case { late, operations: 20, ..Case::default() }.run();
     assert_eq!(became, Became { done: 0, recorded: 0, not_started: 20 }, "no more than there were to be");
+    let pace = Pace::Open { rate_per_s: Pace::RATE_MAX_PER_S, arrivals: Arrivals::Even };
+    let became = Case { late, pace, ..Case::default() }.run();
+    assert_eq!(became, Became { done: 0, recorded: 0, not_started: 50_000_000 });
 }
 
 #[test]

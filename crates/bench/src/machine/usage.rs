@@ -119,6 +119,24 @@ fn device_of(_dir: &Path) -> Option<(u64, u64)> {
     None
 }
 
+/// When the process `id` was started, in seconds since the machine came up; none when there is none, or it cannot be seen.
+#[must_use]
+pub fn started_s(id: u32) -> Option<f64> {
+    start_time(&fs::read_to_string(Path::new("/proc").join(id.to_string()).join("stat")).ok()?)
+}
+
+/// How long the machine has been up, in seconds.
+#[must_use]
+pub fn machine_up_s() -> Option<f64> {
+    fs::read_to_string("/proc/uptime").ok()?.split_whitespace().next()?.parse().ok()
+}
+
+/// From the text of /proc/PID/stat.
+fn start_time(stat: &str) -> Option<f64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    Some(rest.split_whitespace().nth(19)?.parse::<f64>().ok()? / TICKS_PER_S)
+}
+
 /// From the text of /proc/PID/stat. The process's name may hold blanks and brackets, so count from its end.
 fn cpu_time(stat: &str) -> Option<CpuTime> {
     let (_, rest) = stat.rsplit_once(')')?;
@@ -208,7 +226,8 @@ mod tests {
     fn proc_files() {
         let stat = "42 (a ) b) S 1 2 3 4 5 6 7 8 9 10 250 75 0 0 20 0 1 0";
         assert_eq!(cpu_time(stat), Some(CpuTime { user_s: 2.5, system_s: 0.75 }));
-        assert_eq!(cpu_time("garbage"), None);
+        assert_eq!(start_time(&format!("{stat} 12345 9 9")), Some(123.45));
+        assert_eq!((cpu_time("garbage"), start_time("garbage"), start_time(stat)), (None, None, None));
         assert_eq!(peak_rss("Name:\tx\nVmHWM:\t  1024 kB\n"), Some(1 << 20));
         assert_eq!(peak_rss(""), None);
         let disks = "   7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n 254 0 vda 46 17 158 139 60 15 13 55 0 2500 20396 11 4\n";

@@ -69,6 +69,12 @@ impl LatencySummary {
     /// Maximum and minimum keep the histogram's resolution.
     #[must_use]
     pub fn from_histogram(histogram: &Histogram<u64>, us_per_value: f64) -> Self {
+        Self::with_percentiles(histogram, us_per_value, &[])
+    }
+
+    /// The same, with these percentiles among those that [`LatencySummary::value_at`] knows exactly.
+    #[must_use]
+    pub fn with_percentiles(histogram: &Histogram<u64>, us_per_value: f64, asked: &[f64]) -> Self {
         if histogram.is_empty() {
             return Self::default();
         }
@@ -86,7 +92,8 @@ impl LatencySummary {
             })
             .collect();
         // Those that people print beside the steps of the spectrum.
-        spectrum.extend(PRINTED.map(|percentile| SpectrumPoint { percentile, value_us: at(percentile) }));
+        let printed = PRINTED.iter().chain(asked);
+        spectrum.extend(printed.map(|&percentile| SpectrumPoint { percentile, value_us: at(percentile) }));
         spectrum.sort_by(|a, b| a.percentile.total_cmp(&b.percentile).then(a.value_us.total_cmp(&b.value_us)));
         if spectrum.last().is_none_or(|last| last.percentile < 100.0) {
             spectrum.push(SpectrumPoint { percentile: 100.0, value_us: us(max) });
@@ -107,7 +114,7 @@ impl LatencySummary {
         }
     }
 
-    /// The value at any percentile: exact for those that have a field, else the spectrum's next point above.
+    /// The value at any percentile: exact for those that have a field or were asked for, else the spectrum's next point above.
     #[must_use]
     pub fn value_at(&self, percentile: f64) -> f64 {
         let named = [
@@ -157,6 +164,24 @@ mod tests {
         assert!((summary.max_us - 1000.0).abs() < 1.0, "{summary:?}");
         assert!(summary.spectrum.len() > 20);
         assert_eq!(super::super::validate::latency(&summary, "READ"), Ok(()));
+    }
+
+    #[test]
+    fn percentiles_that_are_asked_for_are_exact() {
+        let mut histogram = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).unwrap();
+        for nanoseconds in 1..=1000u64 {
+            histogram.record(nanoseconds * 1000).unwrap();
+        }
+        let asked: Vec<f64> = (0..=1000).map(|tenth| f64::from(tenth) / 10.0).collect();
+        let summary = LatencySummary::with_percentiles(&histogram, 0.001, &asked);
+        for percentile in &asked {
+            // One value in a thousand is a tenth of a per cent.
+            let (found, exact) = (summary.value_at(*percentile), percentile * 10.0);
+            assert!((found - exact).abs() < 2.0, "{percentile}: {found}, not {exact}");
+        }
+        assert_eq!(super::super::validate::latency(&summary, "READ"), Ok(()));
+        let without = LatencySummary::from_histogram(&histogram, 0.001);
+        assert!(without.value_at(61.0) > 640.0, "the next point above: {}", without.value_at(61.0));
     }
 
     #[test]

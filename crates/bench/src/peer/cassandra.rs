@@ -41,9 +41,6 @@ const OPENED: [&str; 22] = [
 
 pub(super) fn up(site: &mut Site<'_>) -> io::Result<Up> {
     let (count, port) = (site.options.nodes(), site.options.port);
-    if count > 250 {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is an address for 250 nodes"));
-    }
     Ports { hosts: count, first: port, count: 2 }.require_free()?;
     let library = library()?;
     for number in 0..count {

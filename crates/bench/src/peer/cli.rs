@@ -1,6 +1,7 @@
 //! `basalt bench peer`: other systems' servers on this machine.
 
 use std::io;
+use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 
@@ -20,12 +21,12 @@ pub enum PeerCommand {
     Status(StatusOptions),
 }
 
-/// Does what the command says. True when all went well.
-pub(crate) fn run(command: &PeerCommand) -> io::Result<bool> {
+/// Does what the command says; `stop` ends a start. True when all went well.
+pub(crate) fn run(command: &PeerCommand, stop: &AtomicBool) -> io::Result<bool> {
     match command {
         PeerCommand::Up(options) => {
             crate::note!("starting {}…", options.name);
-            let roster = up(options)?;
+            let roster = up(options, stop)?;
             show(&roster, options.json)?;
             return Ok(roster.alive() == roster.nodes.len());
         }

@@ -5,6 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+/// Most nodes of a system.
+const NODES_MAX: i64 = 64;
+/// Most copies of a record.
+const COPIES_MAX: i64 = 5;
+
 /// How a system is started.
 #[derive(Clone, Debug, Args)]
 pub struct UpOptions {
@@ -15,10 +20,10 @@ pub struct UpOptions {
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
     /// Nodes; of a cluster of Redis as many masters [default: 3; of redis and valkey 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=NODES_MAX))]
     pub nodes: Option<u16>,
     /// Copies of each record in a cluster of Redis, and of VoltDB; the others have their own ways
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=5))]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=COPIES_MAX))]
     pub replication_factor: u16,
     /// The first of its ports; it takes as many as it needs from there on, on loopback addresses
     #[arg(long, default_value_t = 17000, value_parser = clap::value_parser!(u16).range(1..=65000))]
@@ -47,6 +52,28 @@ impl UpOptions {
             | PeerName::Voltdb => 3,
         };
         self.nodes.unwrap_or(usual)
+    }
+
+    /// Whether the system can have that shape.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), String> {
+        let (nodes, copies) = (self.nodes(), self.replication_factor);
+        for (what, count, most) in [("nodes", nodes, NODES_MAX), ("replication-factor", copies, COPIES_MAX)] {
+            if !(1..=most).contains(&i64::from(count)) {
+                return Err(format!("{what} {count}: there may be 1 to {most}"));
+            }
+        }
+        match self.name {
+            PeerName::Redis | PeerName::Valkey if nodes != 1 => {
+                Err(format!("{} is one server: use {}-cluster for more", self.name, self.name))
+            }
+            PeerName::RedisCluster | PeerName::ValkeyCluster if nodes < 3 || copies > nodes => {
+                Err("a cluster has three nodes at least, and not more copies than nodes".to_owned())
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -105,4 +132,37 @@ pub enum DurabilityOfPeer {
     Sync,
     /// Soon after: within 100 ms, or what comes nearest to it
     Nosync,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Whole {
+        #[command(flatten)]
+        up: UpOptions,
+    }
+
+    #[test]
+    fn shapes_that_a_system_cannot_have_are_refused() {
+        for (name, nodes, copies, why) in [
+            ("redis", None, 2, ""),
+            ("redis", Some(3), 1, "redis is one server: use redis-cluster for more"),
+            ("redis-cluster", None, 2, ""),
+            ("redis-cluster", Some(2), 2, "three nodes at least"),
+            ("valkey-cluster", Some(3), 4, "not more copies than nodes"),
+            ("voltdb", Some(1), 2, ""),
+            ("voltdb", Some(3), 0, "replication-factor 0: there may be 1 to 5"),
+            ("etcd", Some(0), 1, "nodes 0: there may be 1 to 64"),
+            ("cassandra", Some(65), 1, "nodes 65"),
+        ] {
+            let whole = Whole::try_parse_from(["up", name, "--data", "d"]).unwrap();
+            let found = UpOptions { nodes, replication_factor: copies, ..whole.up }.check();
+            assert_eq!(found.is_ok(), why.is_empty(), "{name} {nodes:?} {copies}: {found:?}");
+            assert!(found.err().unwrap_or_default().contains(why), "{name} {nodes:?} {copies}");
+        }
+    }
 }

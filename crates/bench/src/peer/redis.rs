@@ -10,7 +10,6 @@ use vocab::SLOT_COUNT;
 
 use super::build::tool;
 use super::ports::Ports;
-use super::process::until;
 use super::site::{Site, Up};
 
 const UP_WITHIN: Duration = Duration::from_secs(30);
@@ -18,10 +17,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// One server without followers.
 pub(super) fn one(site: &mut Site<'_>, program: &str) -> io::Result<Up> {
-    if site.options.nodes() != 1 {
-        let text = format!("{} is one server: use {}-cluster for more", site.options.name, site.options.name);
-        return Err(io::Error::new(ErrorKind::InvalidInput, text));
-    }
     Ports { hosts: 1, first: site.options.port, count: 1 }.require_free()?;
     let address = start(site, program, 0, false)?;
     Ok(Up { target: format!("redis://{address}"), settings: format!("one server; {}", durability(site)) })
@@ -30,10 +25,6 @@ pub(super) fn one(site: &mut Site<'_>, program: &str) -> io::Result<Up> {
 /// A cluster.
 pub(super) fn cluster(site: &mut Site<'_>, program: &str) -> io::Result<Up> {
     let (masters, copies) = (usize::from(site.options.nodes()), usize::from(site.options.replication_factor));
-    if masters < 3 || copies < 1 || copies > masters {
-        let text = "a cluster has three nodes at least, and not more copies than nodes";
-        return Err(io::Error::new(ErrorKind::InvalidInput, text));
-    }
     let servers = site.options.nodes() * site.options.replication_factor;
     // Each has a port for clients and one for the others.
     Ports { hosts: 1, first: site.options.port, count: 2 * servers }.require_free()?;
@@ -41,7 +32,7 @@ pub(super) fn cluster(site: &mut Site<'_>, program: &str) -> io::Result<Up> {
     for number in 0..masters * copies {
         places.push(start(site, program, number, true)?);
     }
-    join(&places, masters)?;
+    join(site, &places, masters)?;
     let seeds: Vec<String> = places[..masters].iter().map(ToString::to_string).collect();
     let settings = format!(
         "{masters} masters, {copies} copies of each record, {} servers; {}; replicas follow asynchronously, so a write \
@@ -90,7 +81,7 @@ fn text(place: &Address, words: &[&str]) -> io::Result<String> {
 }
 
 /// Makes one cluster of the servers: the first are masters, the others follow them in turn.
-fn join(places: &[Address], masters: usize) -> io::Result<()> {
+fn join(site: &Site<'_>, places: &[Address], masters: usize) -> io::Result<()> {
     let bound = |master: usize| master * usize::from(SLOT_COUNT) / masters;
     for (number, place) in places[..masters].iter().enumerate() {
         let (first, last) = (bound(number).to_string(), (bound(number + 1) - 1).to_string());
@@ -104,20 +95,22 @@ fn join(places: &[Address], masters: usize) -> io::Result<()> {
         ask(&places[0], &["CLUSTER", "MEET", &place.host, &port, &bus])?;
     }
     let known = format!("cluster_known_nodes:{}", places.len());
-    wait_for(places, &["CLUSTER", "INFO"], &known, "the servers do not find each other")?;
+    wait_for(site, places, &["CLUSTER", "INFO"], &known, "the servers do not find each other")?;
     for (number, place) in places.iter().enumerate().skip(masters) {
         // A replica is on another machine than its master.
         let (copy, machine) = (number / masters, number % masters);
         let master = text(&places[(machine + masters - copy) % masters], &["CLUSTER", "MYID"])?;
         ask(place, &["CLUSTER", "REPLICATE", &master])?;
     }
-    wait_for(places, &["CLUSTER", "INFO"], "cluster_state:ok", "the cluster does not come up")?;
-    wait_for(&places[masters..], &["INFO", "replication"], "master_link_status:up", "a replica does not follow")
+    wait_for(site, places, &["CLUSTER", "INFO"], "cluster_state:ok", "the cluster does not come up")?;
+    let replicas = &places[masters..];
+    wait_for(site, replicas, &["INFO", "replication"], "master_link_status:up", "a replica does not follow")
 }
 
-fn wait_for(places: &[Address], words: &[&str], part: &str, otherwise: &str) -> io::Result<()> {
+/// Waits until each place answers `words` with a text that has `part` in it.
+fn wait_for(site: &Site<'_>, places: &[Address], words: &[&str], part: &str, otherwise: &str) -> io::Result<()> {
     for place in places {
-        if !until(UP_WITHIN, || text(place, words).is_ok_and(|text| text.contains(part))) {
+        if !site.until(UP_WITHIN, || text(place, words).is_ok_and(|text| text.contains(part)))? {
             let text = format!("{otherwise}: {place} does not tell {part} after {} s", UP_WITHIN.as_secs());
             return Err(io::Error::new(ErrorKind::TimedOut, text));
         }

@@ -49,8 +49,16 @@ impl Roster {
         }
     }
 
+    /// Writes it, whole or not at all: by the file alone are servers found whose starter has died.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
-        fs::write(dir.join(FILE), serde_json::to_vec_pretty(self)?)
+        let new = dir.join(format!("{FILE}.new"));
+        fs::write(&new, serde_json::to_vec_pretty(self)?)?;
+        fs::rename(new, dir.join(FILE))
+    }
+
+    /// Removes the file: its servers have ended.
+    pub(super) fn forget(&self, dir: &Path) -> io::Result<()> {
+        gone(fs::remove_file(dir.join(FILE)))
     }
 
     /// How many of its servers are up.
@@ -76,14 +84,14 @@ impl Roster {
     /// Removes data and logs of its servers, and the roster.
     pub(super) fn remove(&self, dir: &Path) -> io::Result<()> {
         for node in &self.nodes {
-            let removed = [fs::remove_dir_all(&node.data), fs::remove_file(&node.log)];
-            for result in removed {
-                result.or_else(|error| match error.kind() {
-                    io::ErrorKind::NotFound => Ok(()),
-                    _ => Err(error),
-                })?;
-            }
+            gone(fs::remove_dir_all(&node.data))?;
+            gone(fs::remove_file(&node.log))?;
         }
-        fs::remove_file(dir.join(FILE))
+        self.forget(dir)
     }
+}
+
+/// What was not there needs no removal.
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }

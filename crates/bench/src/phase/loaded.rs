@@ -90,7 +90,7 @@ fn read(target: &dyn Target, workload: &Arc<Workload>, stop: &AtomicBool) -> std
     let mut done: Vec<Completion> = Vec::new();
     while ended.contains(&None) && Instant::now() < until && !stop.load(Ordering::Relaxed) {
         session.wait(Some(Instant::now() + LOOK), &mut done)?;
-        for completion in done.drain(..).filter(|completion| completion.part == OpStage::Whole) {
+        for completion in done.drain(..).filter(|completion| matches!(completion.part, OpStage::Whole { .. })) {
             ended[completion.lane as usize] = Some(completion.outcome.result);
         }
     }

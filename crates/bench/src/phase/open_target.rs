@@ -7,7 +7,9 @@ use crate::peer;
 use crate::phase::access::access;
 use crate::phase::store;
 use crate::program::Program;
-use crate::target::{AdapterTarget, AdapterUrl, NoopTarget, RedisTarget, Target, TargetRow, targets_expected};
+use crate::target::{
+    AdapterTarget, AdapterUrl, NoopTarget, RedisTarget, Target, TargetRow, check_frame, targets_expected,
+};
 use crate::trouble::Trouble;
 use crate::workload::{Config, Properties};
 
@@ -34,6 +36,7 @@ pub(crate) fn with_target<T>(
                 return then(&NoopTarget::at(place, access.timeout, access.connections));
             }
             if let Ok(url) = url.parse::<AdapterUrl>() {
+                check_frame(config).map_err(Trouble::Usage)?;
                 let command = peer::adapter(&url)?;
                 return then(&AdapterTarget::start(url, command, access)?);
             }

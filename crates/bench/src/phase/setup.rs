@@ -117,6 +117,7 @@ pub(crate) fn plan(
         return Err(Trouble::Usage(text.to_owned()));
     }
     let warm_up = options.warm_up.filter(|_| task == Task::Run).map(Span::limit);
+    let warm_up = warm_up.map(|limit| Limit { time: limit.time.map(|time| time.min(TIME_MAX)), ..limit });
     within(&options.events, warm_up, time)?;
     Ok(PhasePlan {
         name: name.to_owned(),
@@ -163,10 +164,13 @@ fn events(options: &PhaseOptions, program: &Program<'_>) -> EventLog {
 fn pace(options: &PhaseOptions, properties: &Properties) -> Result<Pace, Trouble> {
     let target_per_s = number(properties, "target")?;
     match options.rate {
-        Some(rate_per_s) if rate_per_s.is_finite() && rate_per_s > 0.0 => {
+        Some(rate_per_s) if rate_per_s > 0.0 && rate_per_s <= Pace::RATE_MAX_PER_S => {
             Ok(Pace::Open { rate_per_s, arrivals: options.arrivals.into() })
         }
-        Some(rate) => Err(Trouble::Usage(format!("--rate {rate}: expected a number above 0"))),
+        Some(rate) => {
+            let most = Pace::RATE_MAX_PER_S;
+            Err(Trouble::Usage(format!("--rate {rate}: expected a number above 0, and {most} at most")))
+        }
         None if target_per_s > 0.0 => Ok(Pace::Throttled { target_per_s }),
         None => Ok(Pace::Closed),
     }
@@ -202,6 +206,59 @@ pub(crate) fn warm_up_rule(plan: &PhasePlan) -> String {
         }
         Some(Limit { time, .. }) => {
             format!("the first {} s of the phase do not count", time.unwrap_or_default().as_secs_f64())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::AtomicBool;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::suite_stores::NoStores;
+
+    #[derive(Parser)]
+    struct Whole {
+        #[command(flatten)]
+        phase: PhaseOptions,
+    }
+
+    /// What a run with these options will do.
+    fn planned_run(line: &str) -> Result<PhasePlan, String> {
+        let given = ["run", "--target", "redis://h:1", "-p", "recordcount=10", "--duration", "1s"];
+        let options = Whole::parse_from(given.into_iter().chain(line.split_whitespace())).phase;
+        let program = Program {
+            version: "1",
+            commit: None,
+            open_store: &|_, _| Err(std::io::ErrorKind::Unsupported.into()),
+            stores: &NoStores,
+            stop: &AtomicBool::new(false),
+            events: EventLog::default(),
+        };
+        match planned("run", Task::Run, &options, &program) {
+            Ok((_, _, plan)) => Ok(plan),
+            Err(Trouble::Usage(text)) => Err(text),
+            Err(Trouble::Failed(error)) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn no_stage_lasts_longer_than_any_run() {
+        let time = |plan: PhasePlan| plan.warm_up.unwrap().time;
+        assert_eq!(time(planned_run("--warm-up 10s").unwrap()), Some(Duration::from_secs(10)));
+        assert_eq!(time(planned_run("--warm-up 18446744073709551615s").unwrap()), Some(TIME_MAX));
+        assert_eq!(planned_run("--warm-up 500").unwrap().warm_up, Some(Limit { operations: Some(500), time: None }));
+    }
+
+    #[test]
+    fn rates_have_bounds() {
+        assert_eq!(planned_run("--rate 1e9").unwrap().pace.offered_per_s(), Some(1e9));
+        for rate in ["0", "1.1e9", "inf", "NaN"] {
+            let refused = planned_run(&format!("--rate {rate}")).unwrap_err();
+            assert!(refused.contains("above 0, and 1000000000 at most"), "{refused}");
         }
     }
 }

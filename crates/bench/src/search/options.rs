@@ -2,8 +2,11 @@
 
 use clap::Args;
 
-use crate::options::Span;
+use crate::coordinator::LoaderOptions;
+use crate::driver::Pace;
+use crate::options::{PhaseOptions, Span};
 use crate::slo::Slo;
+use crate::workload::{OpKind, Workload};
 
 /// How much does it take?
 #[derive(Clone, Debug, Args)]
@@ -50,7 +53,10 @@ impl std::str::FromStr for OfferedRate {
         };
         match text.trim().strip_suffix('%') {
             Some(share) => Ok(Self::Share(number(share)? / 100.0)),
-            None => Ok(Self::PerSecond(number(text)?)),
+            None => match number(text)? {
+                rate if rate <= Pace::RATE_MAX_PER_S => Ok(Self::PerSecond(rate)),
+                rate => Err(format!("`{rate}`: expected {} operations a second at most", Pace::RATE_MAX_PER_S)),
+            },
         }
     }
 }
@@ -63,7 +69,7 @@ impl SearchOptions {
     }
 
     /// Whether the numbers can be.
-    pub(super) fn check(&self, warm_up: Option<Span>) -> Result<(), String> {
+    fn check_numbers(&self, warm_up: Option<Span>) -> Result<(), String> {
         if !(0.5..=100.0).contains(&self.tolerance) {
             return Err(format!("--tolerance {}: expected per cent, from 0.5 to 100", self.tolerance));
         }
@@ -74,5 +80,25 @@ impl SearchOptions {
             return Err("--warm-up of a search is a time: rates differ".to_owned());
         }
         Ok(())
+    }
+
+    /// Whether it can be searched with phases of these options on `workload`, by these processes.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check(
+        &self,
+        options: &PhaseOptions,
+        workload: &Workload,
+        loader: &LoaderOptions,
+    ) -> Result<(), String> {
+        self.check_numbers(options.warm_up)?;
+        if loader.is_asked() && workload.mix().share(OpKind::Insert) > 0.0 {
+            let text =
+                "a search over several processes needs a workload without inserts: each trial would insert the same";
+            return Err(text.to_owned());
+        }
+        let of_goal = |goal: &Slo| goal.check(workload.mix()).map_err(|problem| format!("{goal}: {problem}"));
+        self.find_max_rate.as_ref().map_or(Ok(()), of_goal)
     }
 }

@@ -37,6 +37,8 @@ struct Trials<'a> {
     loader: &'a Loader<'a>,
     base: PhasePlan,
     properties: Properties,
+    /// Those that the properties and the goal ask for.
+    percentiles: Vec<f64>,
     inserts: bool,
     report: RunReport,
     logs: Vec<(String, HistogramLog)>,
@@ -51,26 +53,17 @@ pub(crate) fn searched(
     loader: &LoaderOptions,
     program: &Program<'_>,
 ) -> Result<Measured, Trouble> {
-    search.check(options.warm_up).map_err(Trouble::Usage)?;
     let mut options = options.clone();
     options.duration.get_or_insert(DURATION);
     options.warm_up.get_or_insert(WARM_UP);
     let mut properties = properties(&options)?;
     properties.set("operationcount", "0");
-    let config = Config::read(&properties).map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    let mut config = Config::read(&properties).map_err(|bad| Trouble::Usage(bad.to_string()))?;
+    config.percentiles.extend(search.find_max_rate.iter().flat_map(Slo::percentiles));
     let workload = Workload::plan(config, Task::Run).map_err(|bad| Trouble::Usage(bad.to_string()))?;
     let workload = Arc::new(workload);
+    search.check(&options, &workload, loader).map_err(Trouble::Usage)?;
     loaded::refuse_empty(&options, &workload)?;
-    let inserts = workload.mix().share(OpKind::Insert) > 0.0;
-    if inserts && loader.is_asked() {
-        let text = "a search over several processes needs a workload without inserts: each trial would insert the same";
-        return Err(Trouble::Usage(text.to_owned()));
-    }
-    let known: Vec<&str> =
-        OpKind::ALL.into_iter().filter(|&kind| workload.mix().share(kind) > 0.0).map(OpKind::name).collect();
-    if let Some(op) = search.find_max_rate.as_ref().and_then(|goal| goal.unknown(&known).first().copied()) {
-        return Err(Trouble::Usage(format!("--find-max-rate: the workload has no {op}, but {}", known.join(", "))));
-    }
     let base = plan(name, Task::Run, &options, program, &properties, &workload)?;
     remark(&properties);
     with_loader(&options, loader, &properties, &workload.config, program, &mut |loader| {
@@ -88,7 +81,8 @@ pub(crate) fn searched(
             loader,
             base: base.clone(),
             properties: properties.clone(),
-            inserts,
+            percentiles: workload.config.percentiles.clone(),
+            inserts: workload.mix().share(OpKind::Insert) > 0.0,
             report,
             logs: Vec::new(),
             search: Search { tolerance: search.tolerance / 100.0, ..Search::default() },
@@ -278,7 +272,9 @@ impl Trials<'_> {
             seed: self.base.seed ^ number.wrapping_mul(0xA076_1D64_78BD_642F),
             ..self.base.clone()
         };
-        let config = Config::read(&self.properties).expect("only the number of records has changed since it was read");
+        let mut config =
+            Config::read(&self.properties).expect("only the number of records has changed since it was read");
+        config.percentiles.clone_from(&self.percentiles);
         let workload = Workload::plan(config, Task::Run).expect("it was planned before, with fewer records");
         let workload = Arc::new(workload);
         let silent = self.options.output.quiet || self.options.output.format == Format::Ycsb;

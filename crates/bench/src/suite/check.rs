@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use super::file::{Does, StepFile};
-use super::options::{StepTarget, options, task};
+use super::options::{StepTarget, loader, options, search, task};
 use super::peer_store;
 use super::plan::{Part, Plan, Step};
 use super::runner::{due, embedded_settings};
+use crate::coordinator::LoaderOptions;
 use crate::model::{ActionFile, StoreFile, TableFile};
 use crate::options::{PhaseOptions, Span};
 use crate::phase::setup;
@@ -15,6 +16,7 @@ use crate::program::Program;
 use crate::published;
 use crate::report::is_figure;
 use crate::slo::Slo;
+use crate::target::{TargetRow, check_frame};
 use crate::trouble::Trouble;
 use crate::workload::KNOWN;
 
@@ -27,23 +29,29 @@ pub(crate) struct Existing {
     pub(crate) can_act: bool,
 }
 
-/// Looks at all of `plan`.
+/// Looks at all of `plan`, whose load `loader` makes.
 ///
 /// # Errors
 /// The first thing that cannot be, and where it stands.
-pub(crate) fn check(plan: &Plan, existing: Existing, program: &Program<'_>) -> Result<(), String> {
+pub(crate) fn check(
+    plan: &Plan,
+    existing: Existing,
+    loader: &LoaderOptions,
+    program: &Program<'_>,
+) -> Result<(), String> {
     for part in &plan.parts {
         let at = |problem: String| format!("part {}: {problem}", part.name);
-        store(&part.store, program).map_err(at)?;
+        store(&part.store, existing, program).map_err(at)?;
         for (index, step) in part.steps.iter().enumerate() {
             let at = |problem: String| format!("part {}, step {}: {problem}", part.name, step.name);
-            self::step(part, index, step, existing, program).map_err(at)?;
+            self::step(part, index, step, existing).map_err(at)?;
+            phase(part, step, existing, loader, program).map_err(at)?;
         }
     }
     plan.tables.iter().try_for_each(|table| self::table(plan, table))
 }
 
-fn store(store: &StoreFile, program: &Program<'_>) -> Result<(), String> {
+fn store(store: &StoreFile, existing: Existing, program: &Program<'_>) -> Result<(), String> {
     for (name, value, words) in
         [("durability", &store.durability, ["sync", "nosync"]), ("engine", &store.engine, ["lsm", "memory"])]
     {
@@ -54,15 +62,19 @@ fn store(store: &StoreFile, program: &Program<'_>) -> Result<(), String> {
     match store.system.as_str() {
         "noop" => Ok(()),
         "" | "basalt" | "embedded" => program.stores.check(store).map_err(|problem| format!("store: {problem}")),
-        name if peer_store::named(name).is_some() => peer_store::check(store).map_err(|e| format!("store: {e}")),
-        other => {
-            let peers = peer_store::names().join(", ");
-            Err(format!("store: system `{other}`: expected basalt, embedded, noop, {peers}"))
-        }
+        name => match peer_store::named(name) {
+            // It has the shape that it has.
+            Some(_) if existing.is_given => Ok(()),
+            Some(peer) => peer_store::check(peer, store).map_err(|problem| format!("store: {problem}")),
+            None => {
+                let peers = peer_store::names().join(", ");
+                Err(format!("store: system `{name}`: expected basalt, embedded, noop, {peers}"))
+            }
+        },
     }
 }
 
-fn step(part: &Part, index: usize, step: &Step, existing: Existing, program: &Program<'_>) -> Result<(), String> {
+fn step(part: &Part, index: usize, step: &Step, existing: Existing) -> Result<(), String> {
     let file = &step.file;
     if (file.does == Does::Act) != file.action.is_some() {
         return Err("a step has an `action` if it does `act`, and none otherwise".to_owned());
@@ -70,7 +82,6 @@ fn step(part: &Part, index: usize, step: &Step, existing: Existing, program: &Pr
     if (file.does == Does::Search) != file.goal.is_some() {
         return Err("a step has a `goal` if it does `search`, and none otherwise".to_owned());
     }
-    file.goal.as_deref().map(str::parse::<Slo>).transpose()?;
     let timed = due(file)?;
     for action in timed.iter().map(|due| &due.action).chain(&file.action) {
         self::action(part, action, existing)?;
@@ -86,20 +97,25 @@ fn step(part: &Part, index: usize, step: &Step, existing: Existing, program: &Pr
     if let (Does::Settle, Some(patience)) = (file.does, &file.duration) {
         patience.parse::<Span>().and_then(|span| span.time("duration"))?;
     }
-    phase(part, step, program)
+    Ok(())
 }
 
 /// The phase that a step is, if it is one.
-fn phase(part: &Part, step: &Step, program: &Program<'_>) -> Result<(), String> {
+fn phase(
+    part: &Part,
+    step: &Step,
+    existing: Existing,
+    loader: &LoaderOptions,
+    program: &Program<'_>,
+) -> Result<(), String> {
     let file = &step.file;
     let Some(task) = task(file.does) else { return Ok(()) };
     properties(file)?;
-    if file.processes == Some(0) {
-        return Err("processes 0: at least one makes the load".to_owned());
-    }
-    let settings = if part.store.system == "embedded" { embedded_settings(part) } else { Vec::new() };
+    let is_embedded = part.store.system == "embedded" && !existing.is_given;
+    let settings = if is_embedded { embedded_settings(part) } else { Vec::new() };
     let place = StepTarget { target: "redis://127.0.0.1:1", data: None, seed: 1, settings: &settings, quiet: true };
-    let mut options: PhaseOptions = options(file, place)?;
+    let loader = self::loader(file, loader);
+    let mut options: PhaseOptions = options(file, place, &loader)?;
     if let Some(rate) = file.rate.filter(|rate| !rate.is_finite() || *rate <= 0.0) {
         return Err(format!("rate {rate}: expected a number above 0"));
     }
@@ -110,10 +126,22 @@ fn phase(part: &Part, step: &Step, program: &Program<'_>) -> Result<(), String> 
     if file.rate_of.is_some() {
         options.rate = Some(file.rate.unwrap_or(1.0));
     }
-    match setup::planned(&step.name, task, &options, program) {
-        Ok(_) => Ok(()),
-        Err(Trouble::Usage(text)) => Err(text),
-        Err(Trouble::Failed(error)) => Err(error.to_string()),
+    let planned = setup::planned(&step.name, task, &options, program).map_err(|trouble| match trouble {
+        Trouble::Usage(text) => text,
+        Trouble::Failed(error) => error.to_string(),
+    });
+    let (properties, workload, _) = planned?;
+    if is_embedded {
+        "embedded".clone_into(&mut options.target);
+    }
+    loader.check(&options, &properties, &workload.config)?;
+    let scheme = format!("{}://", part.store.system);
+    if !existing.is_given && TargetRow::of(&scheme).is_some_and(|row| row.has_adapter()) {
+        check_frame(&workload.config)?;
+    }
+    match file.goal.as_deref().map(str::parse::<Slo>).transpose()? {
+        Some(goal) => search(&goal).check(&options, &workload, &loader),
+        None => Ok(()),
     }
 }
 

@@ -121,7 +121,12 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
     let wrong = |e: String| Trouble::Usage(format!("{name}: {e}"));
     let mut plan = Plan::read(&suite, &wishes(options)?).map_err(wrong)?;
     let existing = Existing { is_given: options.target.is_some(), can_act: options.act_with.is_some() };
-    check(&plan, existing, program).map_err(wrong)?;
+    let loader = LoaderOptions {
+        agents: options.agents.clone(),
+        secret_file: options.secret_file.clone(),
+        ..LoaderOptions::default()
+    };
+    check(&plan, existing, &loader, program).map_err(wrong)?;
     plan.keep_only(&options.only).map_err(wrong)?;
     if options.list {
         return list_steps(&plan);
@@ -138,11 +143,6 @@ pub(crate) fn run(options: &SuiteOptions, program: &Program<'_>) -> Result<bool,
     if !options.quiet {
         crate::note!("{}: {}; raw data in {}", plan.name, plan.takes, folder.dir().display());
     }
-    let loader = LoaderOptions {
-        agents: options.agents.clone(),
-        secret_file: options.secret_file.clone(),
-        ..LoaderOptions::default()
-    };
     let runner = Runner {
         loader: &loader,
         plan: &plan,

@@ -6,9 +6,17 @@ use clap::ValueEnum;
 use toml::Value;
 
 use super::file::{Does, StepFile};
+use crate::coordinator::LoaderOptions;
 use crate::model::plain;
 use crate::options::{AccessOptions, ArrivalsOption, Format, OutputOptions, PhaseOptions, StoreOptions, TlsOptions};
+use crate::search::SearchOptions;
+use crate::slo::Slo;
 use crate::workload::Task;
+
+/// How close a search comes.
+const SEARCH_TOLERANCE_PERCENT: f64 = 5.0;
+/// How many trials of one rate decide about it.
+const SEARCH_REPEATS: u32 = 3;
 
 /// Which phase a step is; none if it is none.
 pub(crate) fn task(does: Does) -> Option<Task> {
@@ -35,14 +43,27 @@ pub(crate) struct StepTarget<'a> {
     pub(crate) quiet: bool,
 }
 
-/// The options of the phase that `step` is.
+/// Who makes the load of `step`: the agents that are `asked` to make that of every step, else its own processes.
+pub(crate) fn loader(step: &StepFile, asked: &LoaderOptions) -> LoaderOptions {
+    LoaderOptions { processes: step.processes.filter(|_| asked.agents.is_empty()), ..asked.clone() }
+}
+
+/// How a step looks for the highest rate that keeps `goal`.
+pub(crate) fn search(goal: &Slo) -> SearchOptions {
+    let (tolerance, repeats) = (SEARCH_TOLERANCE_PERCENT, SEARCH_REPEATS);
+    SearchOptions { find_max_rate: Some(goal.clone()), rates: Vec::new(), tolerance, repeats }
+}
+
+/// The options of the phase that `step` is, whose load `loader` makes.
 ///
 /// # Errors
 /// A word that means nothing.
-pub(crate) fn options(step: &StepFile, place: StepTarget<'_>) -> Result<PhaseOptions, String> {
+pub(crate) fn options(step: &StepFile, place: StepTarget<'_>, loader: &LoaderOptions) -> Result<PhaseOptions, String> {
     let span = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
-    let mut properties: Vec<String> =
-        step.properties.iter().map(|(name, value)| format!("{name}={}", property(name, value))).collect();
+    // Processes that make the load are told by their coordinator which one each of them is.
+    let is_for_one = |name: &str| !loader.is_asked() || !name.starts_with("basalt.process");
+    let given = step.properties.iter().filter(|(name, _)| is_for_one(name));
+    let mut properties: Vec<String> = given.map(|(name, value)| format!("{name}={}", property(name, value))).collect();
     let ends_by_time = step.duration.is_some() && !step.properties.contains_key("operationcount");
     if ends_by_time {
         properties.push("operationcount=0".to_owned());

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use clap::ValueEnum;
 
@@ -28,35 +29,46 @@ pub(super) fn names() -> Vec<String> {
     PeerName::value_variants().iter().map(ToString::to_string).collect()
 }
 
-/// Whether a store of a peer can have that shape.
-pub(super) fn check(shape: &StoreFile) -> Result<(), String> {
-    let memory = &shape.memory;
-    if memory.is_empty() || mebibytes(memory).is_some() {
-        return Ok(());
-    }
-    Err(format!("memory `{memory}`: expected megabytes, such as 512M"))
+/// Whether `name` can be a store of that shape.
+pub(super) fn check(name: PeerName, shape: &StoreFile) -> Result<(), String> {
+    // Where it will be is another matter.
+    options(name, shape, Path::new(""), 1)?.check()
+}
+
+/// How a store of that shape is started.
+fn options(name: PeerName, shape: &StoreFile, dir: &Path, port: u16) -> Result<UpOptions, String> {
+    let durability = match shape.durability.as_str() {
+        "nosync" => DurabilityOfPeer::Nosync,
+        "sync" | "" => DurabilityOfPeer::Sync,
+        other => return Err(format!("durability `{other}`: expected sync or nosync")),
+    };
+    let memory_mib = match shape.memory.as_str() {
+        "" => MEMORY_MIB,
+        memory => mebibytes(memory).ok_or_else(|| format!("memory `{memory}`: expected megabytes, such as 512M"))?,
+    };
+    Ok(UpOptions {
+        name,
+        data: dir.join("peer"),
+        nodes: Some(shape.nodes.max(1)),
+        replication_factor: shape.replication_factor.unwrap_or(1),
+        port,
+        durability,
+        memory_mib: memory_mib.max(256),
+        json: false,
+    })
 }
 
 impl PeerStore {
-    /// Starts `name` in `dir`, which holds nothing.
-    pub(super) fn start(name: PeerName, shape: &StoreFile, dir: &Path, port: u16) -> io::Result<Self> {
-        let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
-        let durability = match shape.durability.as_str() {
-            "nosync" => DurabilityOfPeer::Nosync,
-            "sync" | "" => DurabilityOfPeer::Sync,
-            other => return Err(invalid(format!("durability `{other}`: expected sync or nosync"))),
-        };
-        let options = UpOptions {
-            name,
-            data: dir.join("peer"),
-            nodes: Some(shape.nodes.max(1)),
-            replication_factor: shape.replication_factor.unwrap_or(1),
-            port,
-            durability,
-            memory_mib: mebibytes(&shape.memory).unwrap_or(MEMORY_MIB).max(256),
-            json: false,
-        };
-        Ok(Self { roster: up(&options)?, ended: false })
+    /// Starts `name` in `dir`, which holds nothing, unless `stop` is set meanwhile.
+    pub(super) fn start(
+        name: PeerName,
+        shape: &StoreFile,
+        dir: &Path,
+        port: u16,
+        stop: &AtomicBool,
+    ) -> io::Result<Self> {
+        let options = options(name, shape, dir, port).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+        Ok(Self { roster: up(&options, stop)?, ended: false })
     }
 }
 

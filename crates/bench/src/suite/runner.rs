@@ -13,7 +13,7 @@ use client::StoreUrl;
 
 use super::act::{Due, play};
 use super::file::{Does, StepFile};
-use super::options::{StepTarget, options, task};
+use super::options::{StepTarget, loader, options, search, task};
 use super::outlook::Outlook;
 use super::peer_store::{self, PeerStore};
 use super::plan::{Part, Plan, Step, shown};
@@ -29,15 +29,12 @@ use crate::phase::setup::Measured;
 use crate::program::Program;
 use crate::report::STOPPED;
 use crate::report::{rate, span};
-use crate::search::{SearchOptions, searched};
+use crate::search::searched;
 use crate::single::measured_by;
 use crate::slo::Slo;
 use crate::suite_stores::{ExistingStore, SuiteStore, words};
 use crate::trouble::Trouble;
 
-/// How close a search comes, and how many trials of one rate decide about it.
-const SEARCH_TOLERANCE_PERCENT: f64 = 5.0;
-const SEARCH_REPEATS: u32 = 3;
 /// How often a step looks whether it is to end early.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A store comes to rest within this time, unless a step says otherwise.
@@ -209,7 +206,7 @@ impl Runner<'_> {
             "noop" => Ok(Ground::Noop),
             name => {
                 let store: Box<dyn SuiteStore> = match peer_store::named(name) {
-                    Some(name) => Box::new(PeerStore::start(name, &part.store, dir, self.port)?),
+                    Some(name) => Box::new(PeerStore::start(name, &part.store, dir, self.port, self.program.stop)?),
                     None => self.program.stores.start(&part.store, dir, self.port)?,
                 };
                 Ok(Ground::Nodes(Mutex::new(store)))
@@ -342,25 +339,16 @@ impl Runner<'_> {
         let seed = self.seed ^ (part.number as u64) << 32 ^ (step.number as u64) << 16;
         let data = dir.join("embedded");
         let place = StepTarget { target: &url, data: Some(&data), seed, settings: &settings, quiet: self.quiet };
-        let mut options = options(&step.file, place).map_err(Trouble::Usage)?;
+        let loader = loader(&step.file, self.loader);
+        let mut options = options(&step.file, place, &loader).map_err(Trouble::Usage)?;
         if let Some(name) = &step.file.rate_of {
             options.rate = Some(self.rate_of(part, name, step.file.rate.unwrap_or(1.0))?);
         }
         let task = task(step.file.does).ok_or_else(|| Trouble::Usage("not a phase".to_owned()))?;
         let due = due(&step.file).map_err(Trouble::Usage)?;
-        let mut loader = self.loader.clone();
-        loader.processes = step.file.processes.filter(|_| loader.agents.is_empty());
-        if loader.is_asked() {
-            // Each of them is told which one it is.
-            options.properties.retain(|property| !property.starts_with("basalt.process"));
-        }
         let goal = step.file.goal.as_deref().map(str::parse::<Slo>).transpose().map_err(Trouble::Usage)?;
         let measure = |program: &Program<'_>| match &goal {
-            Some(goal) => {
-                let (tolerance, repeats) = (SEARCH_TOLERANCE_PERCENT, SEARCH_REPEATS);
-                let search = SearchOptions { find_max_rate: Some(goal.clone()), rates: Vec::new(), tolerance, repeats };
-                searched(&step.name, &options, &search, &loader, program)
-            }
+            Some(goal) => searched(&step.name, &options, &search(goal), &loader, program),
             None => measured_by(&step.name, task, &options, &loader, program),
         };
         let run = || self.while_all_run(ground, measure);

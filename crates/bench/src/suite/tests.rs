@@ -9,6 +9,7 @@ use super::check::{Existing, check};
 use super::file::{Does, SuiteFile};
 use super::plan::{Plan, Wishes};
 use super::record::Folder;
+use crate::coordinator::LoaderOptions;
 use crate::driver::EventLog;
 use crate::program::Program;
 use crate::suite_stores::NoStores;
@@ -33,7 +34,8 @@ fn every_suite_can_be_run_at_every_scale() {
             let plan =
                 Plan::read(text, &Wishes { scale, ..Wishes::default() }).unwrap_or_else(|e| panic!("{name}: {e}"));
             let stop = AtomicBool::new(false);
-            check(&plan, Existing::default(), &program(&stop)).unwrap_or_else(|e| panic!("{name}, {scale}: {e}"));
+            check(&plan, Existing::default(), &LoaderOptions::default(), &program(&stop))
+                .unwrap_or_else(|e| panic!("{name}, {scale}: {e}"));
             for step in plan.parts.iter().flat_map(|part| &part.steps) {
                 if let (Does::Settle, Some(patience)) = (step.file.does, &step.file.duration) {
                     // What a step of every kind lasts is not how long a store may take to come to rest.
@@ -51,7 +53,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     let stop = AtomicBool::new(false);
     let plan = |text: &str| {
         let plan = Plan::read(text, &Wishes { scale: "default", ..Wishes::default() })?;
-        check(&plan, Existing::default(), &program(&stop))
+        check(&plan, Existing::default(), &LoaderOptions::default(), &program(&stop))
     };
     let suite = |store: &str, step: &str, table: &str| {
         format!(
@@ -94,11 +96,58 @@ fn what_cannot_be_is_refused_before_anything_runs() {
         ("nodes = 3", &with("event = [{ at = \"1\", do = \"kill\", node = 2 }]"), "", "give a unit"),
         ("nodes = 3", "does = \"act\"", "", "`action`"),
         (good.0, &with("published = { report = \"none\" }"), "", "published"),
+        (good.0, &with("rate = 2e9"), "", "1000000000 at most"),
     ] {
         let text = suite(store, step, table);
         let found = plan(&text).expect_err(why);
         assert!(found.contains(why), "{found}, not {why}");
     }
+}
+
+/// What would be found only when the step's turn has come, which may be hours later.
+#[test]
+fn what_a_step_would_refuse_is_refused_before_anything_runs() {
+    let stop = AtomicBool::new(false);
+    let check_with = |text: &str, loader: &LoaderOptions| {
+        let plan = Plan::read(text, &Wishes { scale: "default", ..Wishes::default() })?;
+        check(&plan, Existing::default(), loader, &program(&stop))
+    };
+    let suite = |store: &str, step: &str| {
+        format!(
+            "name = \"s\"\ntitle = \"t\"\nabout = \"a\"\n[scales.default]\ntakes = \"1 s\"\n[[part]]\nname = \"p\"\n\
+             store = {{ {store} }}\n[[part.step]]\nproperties = {{ recordcount = 10 }}\nduration = \"1s\"\n{step}\n"
+        )
+    };
+    let noop = "system = \"noop\"";
+    let run = "does = \"run\"\nworkload = \"workloadb\"";
+    let search = "does = \"search\"\nworkload = \"workloadb\"\ngoal = \"p99 < 5ms\"";
+    let several = |step: &str| format!("{step}\nclients = 2\nprocesses = 2");
+    let none = LoaderOptions::default();
+    for good in [run, search, &several(run), &several(search)] {
+        check_with(&suite(noop, good), &none).unwrap();
+    }
+    check_with(&suite("system = \"redis-cluster\", nodes = 3, replication-factor = 2", run), &none).unwrap();
+    for (store, step, why) in [
+        (noop, search.replace("p99", "SCAN p99"), "the workload has no SCAN, but READ, UPDATE"),
+        (noop, format!("{search}\nwarm-up = \"100\""), "rates differ"),
+        (noop, several(&search.replace("workloadb", "workloadd")), "without inserts"),
+        (noop, format!("{run}\nprocesses = 3"), "3 processes need as many"),
+        (noop, format!("{run}\nclients = 100\nprocesses = 65"), "processes 65: from 1 to 64"),
+        ("system = \"embedded\"", several(run), "belongs to one process"),
+        ("system = \"redis\", nodes = 3", run.to_owned(), "use redis-cluster for more"),
+        ("system = \"redis-cluster\"", run.to_owned(), "three nodes at least"),
+        ("system = \"redis-cluster\", nodes = 2", run.to_owned(), "three nodes at least"),
+        ("system = \"voltdb\", nodes = 3, replication-factor = 0", run.to_owned(), "replication-factor 0"),
+    ] {
+        let found = check_with(&suite(store, &step), &none).expect_err(why);
+        assert!(found.contains(why), "{found}, not {why}");
+    }
+    let large = "recordcount = 10, fieldcount = 1, fieldlength = 300_000_000";
+    let text = suite("system = \"etcd\", nodes = 3", run).replace("recordcount = 10", large);
+    assert!(check_with(&text, &none).unwrap_err().contains("an adapter takes"));
+    // Agents that were named make the load of every step.
+    let agents = LoaderOptions { agents: vec!["a:1".to_owned(), "b:1".to_owned()], ..LoaderOptions::default() };
+    assert!(check_with(&suite(noop, run), &agents).unwrap_err().contains("2 processes need as many"));
 }
 
 const SMALL: &str = r#"

@@ -129,7 +129,7 @@ pub(super) fn send<T: Transport>(
             ask(&[b"ZINCRBY", key, b"1", scratch]);
         }
         (OpKind::Update | OpKind::ReadModifyWrite, _) => {
-            element(operation.tag, scratch);
+            element(workload.added_number(operation), scratch);
             match collection {
                 Collection::Stream => ask(&[b"XADD", key, b"*", FIELD, scratch]),
                 Collection::Tags => ask(&[b"SADD", key, scratch]),
@@ -183,6 +183,15 @@ fn load<T: Transport>(
     }
 }
 
+/// How an answer is judged.
+#[derive(Clone, Copy)]
+pub(super) struct Judged {
+    /// Whether it is compared with what must be there.
+    pub(super) verifies: bool,
+    /// Whether a replica gave it that may be behind; the leader is asked for what it does not have.
+    pub(super) may_lag: bool,
+}
+
 /// What an answer has come to.
 pub(super) enum Answered {
     /// The operation has ended.
@@ -196,7 +205,7 @@ pub(super) fn on_reply(
     reply: &Frame<'_>,
     (collection, workload): (Collection, &Workload),
     (operation, memory): (&Operation, &mut CollectionState),
-    verifies: bool,
+    Judged { verifies, may_lag }: Judged,
 ) -> Answered {
     let length = workload.config.field_length.constant().unwrap_or(0) as usize;
     let is_element = |bytes: &[u8]| element_number(bytes, length).is_some();
@@ -245,7 +254,7 @@ pub(super) fn on_reply(
             right(once(b"post", *length as u64))
         }
         (OpKind::Update | OpKind::ReadModifyWrite, Collection::Tags, Frame::Int(added)) => {
-            memory.added = Some((operation.key.clone(), operation.tag));
+            memory.added = Some((operation.key.clone(), workload.added_number(operation)));
             right(*added == 1)
         }
         (OpKind::Update, _, Frame::Int(_) | Frame::Bulk(_)) => {
@@ -254,7 +263,7 @@ pub(super) fn on_reply(
         }
         (OpKind::Read, Collection::Leaderboard, Frame::Int(_)) => Ok(()),
         (OpKind::Read, Collection::Leaderboard, Frame::Null) => Err(Fault::NotFound),
-        (OpKind::Read, Collection::Tags, Frame::Int(0)) if memory.asks_added => right(false),
+        (OpKind::Read, Collection::Tags, Frame::Int(0)) if memory.asks_added && !may_lag => right(false),
         (OpKind::Read, Collection::Tags, Frame::Int(0)) => Err(Fault::NotFound),
         (OpKind::Read, Collection::Tags, Frame::Int(_)) => Ok(()),
         (OpKind::Read | OpKind::Scan, Collection::Stream, _) => elements(reply).map(drop),
@@ -344,7 +353,8 @@ mod tests {
         let mut state = CollectionState::default();
         let mut verdict = |answer: &String| {
             let frame = Frame::read(answer.as_bytes(), &mut resp::FrameState::default()).unwrap().unwrap().0;
-            match on_reply(&frame, (collection, &workload), (&operation, &mut state), true) {
+            let judged = Judged { verifies: true, may_lag: false };
+            match on_reply(&frame, (collection, &workload), (&operation, &mut state), judged) {
                 Answered::Whole(result) => result,
                 Answered::Half => Ok(()),
             }

@@ -4,13 +4,16 @@ use std::time::{Duration, Instant};
 
 use client::{Access, Answer, Failure, Frame};
 
-use super::collections::{self, Answered, CollectionState};
+use super::collections::{self, Answered, CollectionState, Judged};
 use super::outcome::{Fault, OpOutcome};
 use super::replies::{Checker, Page};
-use crate::workload::{Fields, OpKind, Operation, RecordForm, Workload};
+use crate::workload::{Collection, Fields, OpKind, Operation, RecordForm, Workload};
 
 /// An update that loses this many races in a row is an error.
 const CONFLICTS_MAX: u32 = 10_000;
+/// An update may lose races for so long at least, even if what is refused is not attempted again for so long: others make
+/// progress meanwhile.
+const RACES_FOR: Duration = Duration::from_secs(10);
 /// The pause between two refused attempts; it doubles with every refusal…
 const BACK_OFF: Duration = Duration::from_millis(5);
 /// …up to this.
@@ -36,15 +39,27 @@ pub(super) struct Manner {
     pub(super) verifies: bool,
     /// How long an operation is retried; none: without end.
     pub(super) patience: Option<Duration>,
+    /// Whether the run is to end: nothing is retried any more.
+    pub(super) hurries: bool,
     /// Whether any replica answers reads. It may be behind, so if it lacks a record the leader is asked.
     pub(super) may_lag: bool,
     /// Whether scans follow the store's own order, from the record that was asked for.
     pub(super) scans_unordered: bool,
+    /// Whether 0 as the answer to HSET says that there is no such record, as with adapters. Redis counts the fields that it has
+    /// added.
+    pub(super) tells_missing: bool,
 }
 
 impl Default for Manner {
     fn default() -> Self {
-        Self { verifies: true, patience: None, may_lag: false, scans_unordered: false }
+        Self {
+            verifies: true,
+            patience: None,
+            hurries: false,
+            may_lag: false,
+            scans_unordered: false,
+            tells_missing: false,
+        }
     }
 }
 
@@ -64,6 +79,8 @@ pub(super) struct Lane {
     conflicts: u32,
     /// When the first attempt failed.
     troubled: Option<Instant>,
+    /// When it lost its first race.
+    raced: Option<Instant>,
     /// Whether an attempt at its write may have been made without an answer.
     perhaps_done: bool,
 }
@@ -110,6 +127,7 @@ impl Lane {
             retries: 0,
             conflicts: 0,
             troubled: None,
+            raced: None,
             perhaps_done: false,
         }
     }
@@ -121,7 +139,7 @@ impl Lane {
         }
         self.step = if reads_first(workload, &self.operation) { Awaited::ReadFirst } else { Awaited::Only };
         (self.verified, self.stale, self.retries, self.conflicts) = (false, false, 0, 0);
-        (self.troubled, self.perhaps_done) = (None, false);
+        (self.troubled, self.raced, self.perhaps_done) = (None, None, false);
         self.page.begin(&self.operation.key);
     }
 
@@ -167,18 +185,7 @@ impl Lane {
             Answer::Again(failure) => return self.on_refusal(failure, at, workload, manner),
         };
         if let RecordForm::Collection(collection) = workload.config.record {
-            return match collections::on_reply(
-                &reply,
-                (collection, workload),
-                (&self.operation, &mut self.collection),
-                checker.verifies,
-            ) {
-                Answered::Half => Next::Write,
-                Answered::Whole(result) => {
-                    let result = self.checked(result, checker, &reply);
-                    self.ended(result, workload, manner)
-                }
-            };
+            return self.on_collection_answer(&reply, collection, workload, checker, manner);
         }
         let result = match (self.step, self.operation.kind) {
             (Awaited::ReadFirst, _) | (Awaited::Only, OpKind::Read) => self.on_read(&reply, workload, checker),
@@ -189,9 +196,7 @@ impl Lane {
             (Awaited::Only, OpKind::Delete) => checker.deleted(&reply),
             // KV.PUT answers null when the version is another.
             (Awaited::WriteAfter, _) if reply == Frame::Null && workload.config.compare_and_set => {
-                self.conflicts += 1;
-                if self.conflicts < CONFLICTS_MAX {
-                    self.step = Awaited::ReadFirst;
+                if self.races_again(at, manner) {
                     return Next::Request;
                 }
                 Err(Fault::error("conflict"))
@@ -200,12 +205,46 @@ impl Lane {
                 let written = checker.written(&reply);
                 self.compared(written, workload, checker, &reply)
             }
+            (_, OpKind::Update | OpKind::ReadModifyWrite) if manner.tells_missing && reply == Frame::Int(0) => {
+                Err(Fault::NotFound)
+            }
             _ => checker.written(&reply),
         };
         match result {
             Ok(()) if self.step == Awaited::ReadFirst => Next::Write,
             result => self.ended(result, workload, manner),
         }
+    }
+
+    fn on_collection_answer(
+        &mut self,
+        reply: &Frame<'_>,
+        collection: Collection,
+        workload: &Workload,
+        checker: &mut Checker,
+        manner: Manner,
+    ) -> Next {
+        let judged = Judged { verifies: checker.verifies, may_lag: manner.may_lag && !self.stale };
+        let state = (&self.operation, &mut self.collection);
+        match collections::on_reply(reply, (collection, workload), state, judged) {
+            Answered::Half => Next::Write,
+            Answered::Whole(result) => {
+                let result = self.checked(result, checker, reply);
+                self.ended(result, workload, manner)
+            }
+        }
+    }
+
+    /// Counts a lost race; whether the update is made again, from its read on.
+    fn races_again(&mut self, at: Instant, manner: Manner) -> bool {
+        self.conflicts += 1;
+        let since = *self.raced.get_or_insert(at);
+        let has_raced_long = |patience: Duration| at.saturating_duration_since(since) >= patience.max(RACES_FOR);
+        if manner.hurries || self.conflicts >= CONFLICTS_MAX || manner.patience.is_some_and(has_raced_long) {
+            return false;
+        }
+        self.step = Awaited::ReadFirst;
+        true
     }
 
     /// What a lane does when its operation is answered.
@@ -231,7 +270,8 @@ impl Lane {
         let sent = matches!(failure, Failure::Disconnected | Failure::TimedOut | Failure::Protocol);
         self.perhaps_done |= sent && access == Access::Repeatable;
         let since = *self.troubled.get_or_insert(at);
-        if manner.patience.is_some_and(|patience| at.saturating_duration_since(since) >= patience) {
+        let is_over = |patience: Duration| at.saturating_duration_since(since) >= patience;
+        if manner.hurries || manner.patience.is_some_and(is_over) {
             return Next::End(Err(Fault::error(failure.name())));
         }
         self.retries += 1;
@@ -286,5 +326,31 @@ impl Lane {
             conflicts: self.conflicts,
             unknown,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn races_are_lost_for_a_while_and_not_without_end() {
+        let begun = Instant::now();
+        let at = |seconds: u64| begun + Duration::from_secs(seconds);
+        let patient = |patience: u64| Manner { patience: Some(Duration::from_secs(patience)), ..Manner::default() };
+        for (patience, goes_on, ends) in [(0, 9, 10), (10, 9, 10), (30, 29, 30)] {
+            let mut lane = Lane::new();
+            for second in 5..=5 + goes_on {
+                lane.step = Awaited::WriteAfter;
+                assert!(lane.races_again(at(second), patient(patience)), "{patience}: at {second} s");
+                assert_eq!(lane.step, Awaited::ReadFirst);
+            }
+            assert!(!lane.races_again(at(5 + ends), patient(patience)), "{patience}");
+            assert_eq!(u64::from(lane.conflicts), goes_on + 2);
+        }
+        let mut lane = Lane::new();
+        assert!((1..CONFLICTS_MAX).all(|_| lane.races_again(begun, Manner::default())));
+        assert!(!lane.races_again(begun, Manner::default()), "without patience their number ends them");
+        assert!(!Lane::new().races_again(begun, Manner { hurries: true, ..Manner::default() }));
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum StoredValue {
     Text(Vec<u8>, u64),
     /// A hash.
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    /// A list.
+    List(VecDeque<Vec<u8>>),
 }
 
 /// What the store does wrong.
@@ -32,6 +34,8 @@ pub(crate) enum Mischief {
     Errors(u64),
     /// Scans end after so many rows, and say that nothing more is there.
     ShortScans(usize),
+    /// Every so many requests, a take from a list leaves what it answers: the next one answers it again.
+    TakesTwice(u64),
 }
 
 #[derive(Default)]
@@ -99,6 +103,23 @@ impl MapState {
                 _ => reply.null_array(),
             },
             b"SET" | b"KV.PUT" => self.put(key, args, reply),
+            b"LPUSH" => {
+                let StoredValue::List(list) = self.map.entry(key).or_insert_with(|| StoredValue::List(VecDeque::new()))
+                else {
+                    return reply.error("WRONGTYPE");
+                };
+                args[2..].iter().for_each(|element| list.push_front(element.to_vec()));
+                reply.int(list.len() as i64);
+            }
+            b"RPOP" => {
+                let stays = matches!(self.mischief, Mischief::TakesTwice(every) if self.requests.is_multiple_of(every));
+                let taken = match self.map.get_mut(&key) {
+                    Some(StoredValue::List(list)) if stays => list.back().cloned(),
+                    Some(StoredValue::List(list)) => list.pop_back(),
+                    _ => None,
+                };
+                reply.bulk_or_null(taken.as_deref());
+            }
             b"DEL" => reply.int(i64::from(self.map.remove(&key).is_some())),
             b"KV.RANGE" => self.range(args, reply),
             other => reply.error(&format!("ERR unknown command {}", String::from_utf8_lossy(other))),
@@ -156,6 +177,10 @@ fn write_held(held: Option<&StoredValue>, reply: &mut Reply) {
             }
         }
         Some(StoredValue::Text(text, _)) => reply.bulk(text),
+        Some(StoredValue::List(elements)) => {
+            reply.array(elements.len());
+            elements.iter().for_each(|element| reply.bulk(element));
+        }
         None => reply.array(0),
     }
 }
@@ -184,7 +209,7 @@ impl EmbeddedHandle for MapHandle {
     fn submit(&mut self, token: u32, args: &[&[u8]], reply: &mut Vec<u8>) -> bool {
         let mut answer = Reply::default();
         self.store.0.lock().answer(args, &mut answer);
-        let writes = [b"HSET".as_slice(), b"SET", b"KV.PUT", b"DEL"].contains(&args[0]);
+        let writes = [b"HSET".as_slice(), b"SET", b"KV.PUT", b"DEL", b"LPUSH"].contains(&args[0]);
         if writes {
             self.later.push_front((token, answer.buf));
         } else {

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use crate::model::CpuTime;
 use crate::workload::Workload;
 
+pub(crate) use adapter::check_frame;
 pub use adapter::{AdapterTarget, AdapterUrl, DATA_VARIABLE};
 pub use canned::NoopShape;
 pub use embedded::{EmbeddedHandle, EmbeddedStore, EmbeddedTarget};

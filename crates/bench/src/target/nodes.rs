@@ -13,7 +13,8 @@ use client::{Address, Client, SlotMap, StoreUrl, Value};
 
 use super::info_client::InfoClient;
 use super::{NodeUse, TargetUsage};
-use crate::machine::usage::{ProcessUsage, disk_bytes};
+use crate::machine::listeners::listeners;
+use crate::machine::usage::{ProcessUsage, disk_bytes, machine_up_s, started_s};
 use crate::model::CpuTime;
 
 /// A node that does not answer within this time tells nothing of itself.
@@ -24,11 +25,31 @@ const AT_FIRST_WITHIN: Duration = Duration::from_secs(2);
 const SETTINGS: [&str; 9] =
     ["durability", "acks", "consistency", "engine", "memory", "compression", "dir", "appendonly", "appendfsync"];
 
+/// A process was started as a node tells if the times differ by this at most, in seconds: what is told is whole seconds.
+const STARTED_WITHIN_S: f64 = 2.0;
+
 /// What a node tells of itself.
 #[derive(Clone, Debug, Default)]
 struct NodeFacts {
     info: HashMap<String, String>,
+    /// When it told that, in seconds since this machine came up.
+    told_s: Option<f64>,
     settings: HashMap<String, String>,
+}
+
+impl NodeFacts {
+    /// The process that the node at `address`, which is one of this machine, says that it is. In a container ids are others: what
+    /// bears that id here is then another process, which was not started when the node was and does not listen there.
+    fn process(&self, address: &Address) -> Option<u32> {
+        let id = self.info.get("process_id")?.parse().ok()?;
+        let started_s = started_s(id)?;
+        let up_s = self.info.get("uptime_in_seconds").and_then(|text| text.parse::<f64>().ok());
+        let told_start_s = self.told_s.zip(up_s).map(|(told_s, up_s)| told_s - up_s);
+        let is_as_told = told_start_s.is_some_and(|told| (told - started_s).abs() <= STARTED_WITHIN_S);
+        // A node that opens much data may count from the time at which it had.
+        let listens = || address.resolve().is_ok_and(|place| listeners(&[place]) == [Some(id)]);
+        (is_as_told || listens()).then_some(id)
+    }
 }
 
 /// One node.
@@ -203,8 +224,7 @@ impl NodesState {
         let one = store.with_seeds(vec![node.address.clone()]);
         let Ok(told) = ask(&one, within) else { return };
         if node.local {
-            node.process = told.info.get("process_id").and_then(|id| id.parse().ok());
-            node.process = node.process.filter(|&id| ProcessUsage::of(id).is_some());
+            node.process = told.process(&node.address);
             node.data_dir = if node.process.is_some() { data_dir(&told.settings, node.process) } else { None };
         }
         node.told = Some(told);
@@ -214,9 +234,11 @@ impl NodesState {
 fn ask(store: &StoreUrl, within: Duration) -> io::Result<NodeFacts> {
     let mut client = Client::open_within(store, within, within)?;
     let info = value_text(&client.call_here(&[b"INFO"])?).unwrap_or_default();
+    let told_s = machine_up_s();
     let pairs = info.lines().filter_map(|line| line.trim().split_once(':'));
     let mut told = NodeFacts {
         info: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        told_s,
         settings: HashMap::new(),
     };
     for name in SETTINGS {
@@ -261,6 +283,33 @@ fn data_dir(settings: &HashMap<String, String>, process: Option<u32>) -> Option<
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_process_is_believed_if_it_was_started_as_told_or_listens_there() {
+        let own = std::process::id();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = |port: u16| Address { host: "127.0.0.1".to_owned(), port };
+        let (here, elsewhere) = (at(listener.local_addr().unwrap().port()), at(1));
+        // It told so when this process had been up for so long.
+        let told_s = started_s(own).map(|started_s| started_s + 500.7);
+        for (id, up_s, address, believed) in [
+            (own, "500", &elsewhere, true),
+            (own, "499", &elsewhere, true),
+            (own, "497", &elsewhere, false),
+            (own, "503", &elsewhere, false),
+            // As that of a container whose first process bears the id of another one of this machine.
+            (own, "40", &elsewhere, false),
+            (own, "", &elsewhere, false),
+            (own, "40", &here, true),
+            (own, "", &here, true),
+            (u32::MAX, "500", &here, false),
+        ] {
+            let info = [("process_id", id.to_string()), ("uptime_in_seconds", up_s.to_owned())];
+            let info = info.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            let told = NodeFacts { info, told_s, settings: HashMap::new() };
+            assert_eq!(told.process(address), believed.then_some(id), "{id} {up_s} {address}");
+        }
+    }
 
     #[test]
     fn a_relative_directory_is_seen_from_the_process() {

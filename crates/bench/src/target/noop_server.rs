@@ -76,11 +76,19 @@ impl NoopServer {
         self.address
     }
 
-    /// Waits until it ends, which it does only when it fails.
+    /// Whether it has ended, which it does by itself only when it fails.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Stops it, unless it has ended.
     ///
     /// # Errors
-    /// Why it ended.
-    pub fn join(mut self) -> io::Result<()> {
+    /// Why it had ended.
+    pub fn stop(mut self) -> io::Result<()> {
+        self.stop.store(true, Ordering::Release);
+        self.waker.wake()?;
         let ended = self.thread.take().map(JoinHandle::join);
         ended.unwrap_or(Ok(Ok(()))).unwrap_or_else(|_| Err(io::Error::other("the no-op server panicked")))
     }

@@ -64,7 +64,10 @@ pub struct OpOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpStage {
     /// All of it.
-    Whole,
+    Whole {
+        /// Its parts have been told, each with its own faults.
+        has_parts: bool,
+    },
     /// The read of a read-modify-write; more will come.
     Read,
     /// The write of a read-modify-write; the whole comes next.

@@ -11,7 +11,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::lane::{Awaited, Lane, Manner, Next};
 use super::outcome::{Completion, OpStage};
@@ -34,7 +34,7 @@ pub trait Session {
     /// The target is no longer there, or the system fails.
     fn wait(&mut self, until: Option<Instant>, done: &mut Vec<Completion>) -> io::Result<()>;
 
-    /// The run is to end: what was refused is attempted once more at the most.
+    /// The run is to end: what was refused, or has lost a race, is attempted once more at the most.
     fn hurry(&mut self);
 
     /// The first answer that was wrong, in words; none where all were right.
@@ -112,7 +112,8 @@ impl<T: Transport> Session for RecordSession<T> {
                         let part = if state.step == Awaited::ReadFirst { OpStage::Read } else { OpStage::Write };
                         done.push(Completion { lane, at, part, outcome: state.outcome(result.clone()) });
                     }
-                    done.push(Completion { lane, at, part: OpStage::Whole, outcome: state.outcome(result) });
+                    let part = OpStage::Whole { has_parts: compound };
+                    done.push(Completion { lane, at, part, outcome: state.outcome(result) });
                 }
             }
         })?;
@@ -128,7 +129,7 @@ impl<T: Transport> Session for RecordSession<T> {
     }
 
     fn hurry(&mut self) {
-        self.manner.patience = Some(Duration::ZERO);
+        self.manner.hurries = true;
         self.again.extend(self.waiting.drain(..).map(|(_, lane)| lane));
     }
 

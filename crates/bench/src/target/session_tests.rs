@@ -207,3 +207,70 @@ fn a_lost_update_is_wrong() {
     assert_eq!(outcomes(&[read(5), read(5), Fate::Done, Fate::Done]), [Ok(()), Err(Fault::Wrong)]);
     assert_eq!(outcomes(&[read(5), read(5), Fate::Done, Fate::Absent, read(6), Fate::Done]), [Ok(()), Ok(())]);
 }
+
+/// A session of a run with these properties, whose requests will meet these fates.
+fn session_of(properties: &[(&str, &str)], fates: &[Fate], manner: Manner) -> RecordSession<Script> {
+    let mut given = Properties::new();
+    given.set("recordcount", "10");
+    properties.iter().for_each(|(name, value)| given.set(name, value));
+    let workload = Arc::new(Workload::plan(Config::read(&given).unwrap(), Task::Run).unwrap());
+    let script = Script { fates: fates.iter().copied().collect(), asked: Vec::new(), answered: Vec::new() };
+    RecordSession::new(script, workload, 1, manner)
+}
+
+fn start(session: &mut RecordSession<Script>, kind: OpKind) {
+    *session.operation(0) = Operation { kind, key: b"user1".to_vec(), tag: 1, ..Operation::default() };
+    session.start(0);
+}
+
+#[test]
+fn a_tag_that_was_added_and_that_a_replica_lacks_is_asked_of_the_leader() {
+    use Access::{LeaderRead, Read, Write};
+    use Fate::{Done, Missing};
+    for (may_lag, fates, expected, asked) in [
+        (true, vec![Done, Missing, Done], (Ok(()), true), vec![Write, Read, LeaderRead]),
+        (true, vec![Done, Missing, Missing], (Err(Fault::Wrong), false), vec![Write, Read, LeaderRead]),
+        (false, vec![Done, Missing], (Err(Fault::Wrong), false), vec![Write, Read]),
+    ] {
+        let manner = Manner { may_lag, ..Manner::default() };
+        let mut session = session_of(&[("basalt.record", "tags")], &fates, manner);
+        let [added, asked_for] = [OpKind::Update, OpKind::Read].map(|kind| {
+            start(&mut session, kind);
+            end_of(&mut session)
+        });
+        assert_eq!(added.result, Ok(()));
+        assert_eq!((asked_for.result, asked_for.stale), expected, "{fates:?}");
+        assert_eq!(session.transport.answered, asked, "{fates:?}");
+    }
+}
+
+#[test]
+fn an_adapter_tells_that_the_record_of_an_update_is_missing() {
+    for (tells_missing, kind, result) in [
+        (true, OpKind::Update, Err(Fault::NotFound)),
+        // Redis has added no field.
+        (false, OpKind::Update, Ok(())),
+        (true, OpKind::Insert, Ok(())),
+    ] {
+        let mut session = session_of(&[], &[Fate::Missing], Manner { tells_missing, ..Manner::default() });
+        start(&mut session, kind);
+        assert_eq!(end_of(&mut session).result, result, "{tells_missing} {kind:?}");
+    }
+}
+
+#[test]
+fn an_update_that_loses_races_ends_with_the_run() {
+    let fates = [5, 6, 7].map(|version| [Fate::Versioned(version), Fate::Absent]).concat();
+    let properties = [("fieldcount", "1"), ("basalt.update", "cas")];
+    let mut session = session_of(&properties, &fates, Manner::default());
+    start(&mut session, OpKind::Update);
+    let mut done = Vec::new();
+    // The read, and the write that loses.
+    for _ in 0..2 {
+        session.wait(Some(Instant::now()), &mut done).unwrap();
+    }
+    assert!(done.is_empty());
+    session.hurry();
+    let outcome = end_of(&mut session);
+    assert_eq!((outcome.result, outcome.conflicts), (Err(Fault::error("conflict")), 2));
+}

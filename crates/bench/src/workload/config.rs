@@ -116,6 +116,8 @@ pub struct Config {
     pub plays_all: bool,
     /// How many there are.
     pub processes: u64,
+    /// Percentiles of latencies that are asked for: reports know them exactly.
+    pub percentiles: Vec<f64>,
 }
 
 /// Most fields of a record.
@@ -130,6 +132,13 @@ impl Reader<'_> {
     fn number<T: FromStr>(&self, name: &str) -> Result<T, BadProperty> {
         let text = self.0.get(name);
         text.parse().map_err(|_| bad(name, format!("`{text}` is not a number that it can be")))
+    }
+
+    /// Numbers with commas between them.
+    fn numbers(&self, name: &str) -> Result<Vec<f64>, BadProperty> {
+        let text = self.0.get(name);
+        let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse::<f64>()).collect();
+        numbers.map_err(|_| bad(name, format!("`{text}` is no list of numbers")))
     }
 
     /// `true` in any case; the property has been checked to be that or `false`.
@@ -194,6 +203,7 @@ impl Config {
             process: if plays_all { 0 } else { reader.number("basalt.process")? },
             plays_all,
             processes: reader.number("basalt.processes")?,
+            percentiles: reader.numbers("hdrhistogram.percentiles")?,
         };
         config.check()
     }

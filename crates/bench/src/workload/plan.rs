@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,7 +54,7 @@ pub struct Operation {
     pub read: Fields,
     /// The fields it writes.
     pub write: Fields,
-    /// The tag of the values it writes.
+    /// The tag of the values it writes; see [`Workload::added_number`].
     pub tag: u64,
     /// Records it scans at most.
     pub scan_length: u64,
@@ -88,6 +89,8 @@ pub struct Workload {
     short_scans: ShortScans,
     /// Inserts that failed: they may or may not be there.
     doubtful: Mutex<HashSet<u64>>,
+    /// What makes the elements that this phase adds to collections others than those of another phase with the same seed.
+    salt: u64,
 }
 
 impl Workload {
@@ -118,6 +121,7 @@ impl Workload {
             outstanding: Outstanding::default(),
             short_scans: ShortScans::default(),
             doubtful: Mutex::default(),
+            salt: RandomState::new().hash_one(()),
             config,
         })
     }
@@ -237,6 +241,13 @@ impl Workload {
     #[must_use]
     pub fn outstanding(&self) -> Option<&Outstanding> {
         (self.config.processes == 1).then_some(&self.outstanding)
+    }
+
+    /// The number of the element that `operation` adds to a collection. It does not follow from the seed alone: a collection
+    /// may still hold what an earlier run with the same seed has added, and an element that comes twice is wrong.
+    #[must_use]
+    pub fn added_number(&self, operation: &Operation) -> u64 {
+        operation.tag ^ self.salt
     }
 
     /// Appends the value that `operation` writes to `field`, compressed if the client does that.

@@ -206,3 +206,16 @@ fn updates_write_one_field_and_inserts_all() {
     }
     assert_eq!(fields.len(), 10);
 }
+
+#[test]
+fn runs_with_one_seed_add_different_elements() {
+    let runs = ["queue", "tags", "stream"].map(|base| [plan(base, "", Task::Run), plan(base, "", Task::Run)]);
+    for [first, second] in runs {
+        let (ours, theirs) = (operations(&first, 100), operations(&second, 100));
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            assert_eq!((ours.kind, &ours.key, ours.tag), (theirs.kind, &theirs.key, theirs.tag));
+            assert_ne!(first.added_number(ours), second.added_number(theirs));
+            assert_eq!(first.added_number(ours), first.added_number(theirs), "a second attempt adds the same");
+        }
+    }
+}

@@ -2,8 +2,8 @@
 //! *adapter*, uses the library and is asked over a Unix socket. Keys, values, clocks, checks and histograms stay here,
 //! and so are the same for all systems. docs/PEERS.md tells the protocol.
 
+mod bound;
 mod hello;
-mod listeners;
 mod program;
 mod target;
 #[cfg(test)]
@@ -12,6 +12,7 @@ mod transport;
 mod watch;
 mod wire;
 
+pub(crate) use bound::check_frame;
 pub use hello::AdapterUrl;
 pub use target::AdapterTarget;
 pub use watch::DATA_VARIABLE;

@@ -128,6 +128,8 @@ impl Target for AdapterTarget {
             patience: Some(self.options.patience),
             may_lag: self.options.read_from == ReadFrom::Any,
             scans_unordered: told.get("scans") == Some("unordered"),
+            tells_missing: true,
+            ..Manner::default()
         };
         let program = Some(Arc::clone(&self.program));
         let transport = AdapterTransport::new(stream, program, lanes.count(), self.options.timeout)?;

@@ -100,7 +100,7 @@ fn run(properties: &[(&str, &str)], task: Task, store: &MapStore, trouble: Optio
             (busy, left) = (busy + 1, left - 1);
         }
         session.wait(Some(Instant::now() + Duration::from_millis(100)), &mut done).unwrap();
-        for completion in done.drain(..).filter(|completion| completion.part == OpStage::Whole) {
+        for completion in done.drain(..).filter(|completion| matches!(completion.part, OpStage::Whole { .. })) {
             let operation = session.operation(completion.lane).clone();
             let succeeded = completion.outcome.result.is_ok();
             if matches!(operation.kind, OpKind::Insert) {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use super::super::nodes::{add_cpu, sum_of};
 use super::super::{NodeUse, TargetUsage};
-use super::listeners::listeners;
+use crate::machine::listeners::listeners;
 use crate::machine::usage::{ProcessUsage, disk_bytes};
 
 /// Tells a server's process, and its watcher, where its data is.

@@ -1,13 +1,16 @@
 package basalt.adapter;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * Counters by compare-and-set, from several lanes whose requests meet: what was acknowledged must be counted. The lanes
@@ -19,10 +22,14 @@ public final class LostUpdates {
 
     private LostUpdates() {}
 
-    /** Every lane reads the counter before the first of them writes: of each round exactly one may succeed. */
+    /**
+     * Every lane reads the counter before the first of them writes: of each round exactly one may succeed. No version comes
+     * again: of two updates that replaced one, the laboratory takes the second for a proof that the first is lost.
+     */
     public static void areNone(Laboratory laboratory) throws IOException {
         assertEquals("0 +OK", laboratory.ask(0, Request.Access.WRITE, "SET", "counter", "0"));
         int acknowledged = 0;
+        Set<String> replaced = new HashSet<>();
         for (int round = 0; round < ROUNDS; round++) {
             List<String> versions = new ArrayList<>();
             for (int lane = 0; lane < LANES; lane++) {
@@ -30,6 +37,8 @@ public final class LostUpdates {
                 assertEquals(String.valueOf(acknowledged), words[3], "round " + round);
                 versions.add(words[4].substring(1));
             }
+            versions.forEach(version -> assertFalse(replaced.contains(version), "a version comes again: " + version));
+            replaced.addAll(versions);
             Map<Boolean, Integer> outcomes = new HashMap<>();
             for (int lane = 0; lane < LANES; lane++) {
                 String next = String.valueOf(acknowledged + 1);

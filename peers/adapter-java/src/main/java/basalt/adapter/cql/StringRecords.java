@@ -19,15 +19,14 @@ final class StringRecords extends Records {
     private final PreparedStatement get;
     private final PreparedStatement getVersioned;
     private final PreparedStatement set;
-    private final PreparedStatement setVersioned;
     private final PreparedStatement setIfVersion;
 
     StringRecords(CqlStore store, Shape shape) {
         super(store, shape);
         get = prepared(Statements.select(store.keyspace, shape, List.of("v")));
         getVersioned = prepared(Statements.select(store.keyspace, shape, List.of("v", "version")));
-        set = prepared(Statements.insert(store.keyspace, shape, List.of("v")));
-        setVersioned = prepared(Statements.insert(store.keyspace, shape, List.of("v", "version")));
+        // A version always: another run may compare it, and null equals nothing.
+        set = prepared(Statements.insert(store.keyspace, shape, List.of("v", "version")));
         setIfVersion = prepared(Statements.updateIfVersion(store.keyspace, shape));
     }
 
@@ -71,9 +70,7 @@ final class StringRecords extends Records {
     }
 
     private void set(Request request, Answer answer) throws IOException {
-        ByteBuffer value = ByteBuffer.wrap(request.arg(2));
-        BoundStatement statement =
-                shape.comparesVersions() ? setVersioned.bind(value, FIRST_VERSION, key(request)) : set.bind(value, key(request));
+        BoundStatement statement = set.bind(ByteBuffer.wrap(request.arg(2)), FIRST_VERSION, key(request));
         execute(request, statement, answer, done -> new Reply().ok());
     }
 

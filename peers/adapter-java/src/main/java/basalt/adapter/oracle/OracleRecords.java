@@ -156,13 +156,17 @@ final class OracleRecords implements Blocking.Call {
         PreparedStatement update = prepared(handle, text);
         update.setVariable("$v", new BinaryValue(request.arg(3)));
         update.setVariable("$k", new StringValue(request.text(1)));
+        long updated = 0;
         try (QueryRequest query = new QueryRequest().setPreparedStatement(update)) {
             if (store.durability != null) {
                 query.setDurability(store.durability);
             }
-            rows(handle, query);
+            for (MapValue row : rows(handle, query)) {
+                updated += row.get("NumRowsUpdated").getLong();
+            }
         }
-        return new Reply().integer(1);
+        // None if there is no such record: an UPDATE makes none.
+        return new Reply().integer(updated);
     }
 
     /** A copy of a statement, to be given its variables. */
@@ -193,12 +197,21 @@ final class OracleRecords implements Blocking.Call {
         }
         // Its versions are no numbers; the write of this token compares what was read here.
         read.put(request.token, found.getVersion());
-        return bulk(new Reply().array(2), found.getValue().get(column(0))).integer(0);
+        return bulk(new Reply().array(2), found.getValue().get(column(0))).integer(number(found.getVersion()));
+    }
+
+    /** A number for a version, which another version of the record does not have: 63 bits of a hash of its bytes (FNV-1a). */
+    static long number(Version version) {
+        long hash = 0xcbf29ce484222325L;
+        for (byte part : version.getBytes()) {
+            hash = (hash ^ (part & 0xff)) * 0x100000001b3L;
+        }
+        return hash & Long.MAX_VALUE;
     }
 
     private Reply putIf(NoSQLHandle handle, Request request) throws IOException {
         Version version = read.get(request.token);
-        if (version == null) {
+        if (version == null || number(version) != request.number(4)) {
             throw Request.damaged();
         }
         PutRequest put = put(request, row(request).put(column(0), request.arg(2)));

@@ -93,7 +93,9 @@ final class VoltRecords implements Handler {
         int pairs = (request.count() - 2) / 2;
         if (pairs == 1 && shape.fields().size() > 1) {
             String procedure = table + "_write_" + shape.placeOf(request.arg(2));
-            call(answer, procedure, done -> new Reply().integer(1), request.arg(3), request.text(1));
+            // None if there is no such record: an UPDATE makes none.
+            Read changed = done -> new Reply().integer(done.asScalarLong());
+            call(answer, procedure, changed, request.arg(3), request.text(1));
             return;
         }
         if (pairs != shape.fields().size()) {

@@ -1,6 +1,7 @@
 package basalt.adapter.oracle;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import basalt.adapter.Laboratory;
@@ -152,8 +153,11 @@ class OracleTest {
             ArrayValue results = new ArrayValue();
             if (statement.contains("UPDATE")) {
                 String column = statement.replaceAll(".*SET t\\.(\\w+) = .*", "$1");
-                rows.get(key[0]).put(column, bound.get("$v"));
-                return results.add(new MapValue().put("NumRowsUpdated", 1));
+                MapValue row = rows.get(key[0]);
+                if (row != null) {
+                    row.put(column, bound.get("$v"));
+                }
+                return results.add(new MapValue().put("NumRowsUpdated", row == null ? 0 : 1));
             }
             rows.forEach((name, row) -> {
                 int order = name.compareTo(key[0]);
@@ -192,6 +196,7 @@ class OracleTest {
             // SYNC, SYNC, ALL in two bits each.
             assertEquals(0b01_01_01, proxy.lastPayload().get(NsonProtocol.DURABILITY).getInt());
             assertEquals("0 :1", laboratory.write("HSET", "k", "f/b", "3"));
+            assertEquals("0 :0", laboratory.write("HSET", "absent", "f/b", "3"), "there is nothing to update");
             assertEquals("0 *4 $3 f/a $1 1 $3 f/b $1 3", laboratory.read("HGETALL", "k"));
             assertEquals("0 *1 $1 3", laboratory.read("HMGET", "k", "f/b"));
             laboratory.write("HSET", "l", "f/a", "4", "f/b", "5");
@@ -211,11 +216,20 @@ class OracleTest {
             laboratory.open("oracle-nosql://127.0.0.1:" + proxy.port(), "string", "read_from=any");
             assertEquals("0 $-1", laboratory.read("KV.GET", "k"));
             assertEquals("0 +OK", laboratory.write("SET", "k", "v"));
-            assertEquals("0 *2 $1 v :0", laboratory.ask(Request.Access.LEADER_READ, "KV.GET", "k"));
-            assertEquals("0 :1", laboratory.write("KV.PUT", "k", "w", "IFVERSION", "0"));
-            assertEquals("0 $-1", laboratory.write("KV.PUT", "k", "x", "IFVERSION", "0"));
+            String version = version(laboratory);
+            assertEquals("0 :1", laboratory.write("KV.PUT", "k", "w", "IFVERSION", version));
+            assertEquals("0 $-1", laboratory.write("KV.PUT", "k", "x", "IFVERSION", version));
             assertEquals("0 $1 w", laboratory.read("GET", "k"));
+            assertNotEquals(version, version(laboratory), "a write makes another version");
         }
+    }
+
+    /** The number that stands for the version of the record. */
+    private static String version(Laboratory laboratory) throws IOException {
+        String[] words = laboratory.ask(Request.Access.LEADER_READ, "KV.GET", "k").split(" ");
+        assertEquals(5, words.length);
+        assertTrue(words[4].matches(":\\d+"), words[4]);
+        return words[4].substring(1);
     }
 
     @Test

@@ -167,8 +167,11 @@ class VoltTest {
                     return one;
                 }
                 case "write_1" -> {
-                    rows.get(parameters[1])[2] = parameters[0];
-                    return count(1);
+                    Object[] row = rows.get(parameters[1]);
+                    if (row != null) {
+                        row[2] = parameters[0];
+                    }
+                    return count(row == null ? 0 : 1);
                 }
                 case "put_if" -> {
                     Object[] row = rows.get(parameters[1]);
@@ -249,6 +252,7 @@ class VoltTest {
             assertEquals("0 *0", laboratory.read("HGETALL", "k"));
             assertEquals("0 :2", laboratory.write("HSET", "k", "f/a", "1", "f/b", "2"));
             assertEquals("0 :1", laboratory.write("HSET", "k", "f/b", "3"));
+            assertEquals("0 :0", laboratory.write("HSET", "absent", "f/b", "3"), "there is nothing to update");
             assertEquals("0 *4 $3 f/a $1 1 $3 f/b $1 3", laboratory.read("HGETALL", "k"));
             assertEquals("0 *1 $1 3", laboratory.read("HMGET", "k", "f/b"));
             assertEquals("0 *2 $1 3 $1 1", laboratory.read("HMGET", "k", "f/b", "f/a"));

@@ -9,7 +9,7 @@ use std::path::Path;
 const LISTEN: &str = "0A";
 
 /// The process that listens at each of `places`, where there is one that may be seen.
-pub(super) fn listeners(places: &[SocketAddr]) -> Vec<Option<u32>> {
+pub(crate) fn listeners(places: &[SocketAddr]) -> Vec<Option<u32>> {
     let mut sockets = Vec::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         sockets.extend(fs::read_to_string(table).unwrap_or_default().lines().filter_map(listening));
