@@ -1,8 +1,8 @@
 //! What DUMP answers and RESTORE takes: the type, the value, the version in two bytes, and a checksum in eight. FUNCTION DUMP answers the
 //! like: libraries as a file has them, the version and the checksum.
 
-use crate::format::{VERSION, VERSION_FIELD_TTLS, VERSION_MAX, VERSION_VALKEY, operation as op, value};
-use crate::read_value::read_value;
+use crate::format::{VERSION, VERSION_FIELD_TTLS, VERSION_VALKEY, has_key_meta, is_known, operation as op, value};
+use crate::read_value::{read_value, skip_key_meta};
 use crate::reader::Reader;
 use crate::writer::put_string;
 use crate::{Error, Value, put_value, value_type};
@@ -63,19 +63,55 @@ pub fn write_dump(of: &Value) -> Option<Vec<u8>> {
     Some(seal(body, if ty == value::HASH_TTLS { VERSION_FIELD_TTLS } else { VERSION }))
 }
 
-/// The version, and the type and value, of what was dumped; `None` if the checksum is another or the version not known.
+/// A dump in its parts.
+struct Dumped<'a> {
+    /// The type and the value.
+    body: &'a [u8],
+    version: u16,
+    /// What the checksum is of.
+    checked: &'a [u8],
+    checksum: u64,
+}
+
+impl<'a> Dumped<'a> {
+    fn of(dump: &'a [u8]) -> Option<Self> {
+        let (checked, checksum) = dump.split_last_chunk::<CHECKSUM_BYTES>()?;
+        let (body, version) = checked.split_last_chunk::<VERSION_BYTES>()?;
+        let (version, checksum) = (u16::from_le_bytes(*version), u64::from_le_bytes(*checksum));
+        Some(Self { body, version, checked, checksum })
+    }
+
+    fn fits(&self) -> bool {
+        CRC.checksum(self.checked) == self.checksum
+    }
+}
+
+/// The version, and the type and value, of what was dumped; `None` if the checksum is another or the version not known. A checksum
+/// of 0 is written by a server that makes none.
 pub fn checked_body(dump: &[u8]) -> Option<(u16, &[u8])> {
-    let (checked, checksum) = dump.split_last_chunk::<CHECKSUM_BYTES>()?;
-    let (body, version) = checked.split_last_chunk::<VERSION_BYTES>()?;
-    let version = u16::from_le_bytes(*version);
-    let is_known = version <= VERSION_MAX || version == VERSION_VALKEY;
-    (is_known && CRC.checksum(checked) == u64::from_le_bytes(*checksum)).then_some((version, body))
+    let dumped = Dumped::of(dump)?;
+    (is_known(dumped.version) && (dumped.checksum == 0 || dumped.fits())).then_some((dumped.version, dumped.body))
+}
+
+/// The same of versions up to those of Redis 8.4 and Valkey 9.1, each with its checksum: no other dump was taken before.
+pub fn checked_body_before(dump: &[u8]) -> Option<(u16, &[u8])> {
+    let dumped = Dumped::of(dump)?;
+    let was_known = dumped.version <= VERSION_FIELD_TTLS || dumped.version == VERSION_VALKEY;
+    (was_known && dumped.fits()).then_some((dumped.version, dumped.body))
 }
 
 /// The value in the body of a dump of that version. It takes up to `bytes_max` bytes.
 pub fn read_dump(version: u16, body: &[u8], bytes_max: usize) -> Result<Value, Error> {
-    let (&of, rest) = body.split_first().ok_or(Error::Truncated)?;
+    let (&first, rest) = body.split_first().ok_or(Error::Truncated)?;
     let mut reader = Reader::new(rest, version, bytes_max);
+    let mut of = first;
+    if of == op::SLOT_IMPORT_OR_KEY_META && has_key_meta(version) {
+        // As in a Redis without those modules.
+        if !skip_key_meta(&mut reader)?.is_optional {
+            return Err(Error::Corrupt("a module's data, without which the key is not whole"));
+        }
+        of = reader.byte()?;
+    }
     let value = read_value(&mut reader, of)?;
     if reader.input().is_empty() { Ok(value) } else { Err(Error::Corrupt("bytes behind the value")) }
 }

@@ -54,7 +54,7 @@ impl Walk<'_> {
                 self.pass(size_of::<u64>() as u64)?;
                 self.packed().map(drop)
             }
-            ty::STREAM_1 | ty::STREAM_2 | ty::STREAM_3 => {
+            ty::STREAM_1 | ty::STREAM_2 | ty::STREAM_3 | ty::STREAM_4 | ty::STREAM_5 => {
                 self.elements(of)?;
                 self.unseen();
                 Ok(())
@@ -99,7 +99,7 @@ impl Walk<'_> {
                 let is_packed = self.reader.length()? != 1;
                 _ = if is_packed { self.packed()? } else { self.string()? };
             }
-            ty::STREAM_1 | ty::STREAM_2 | ty::STREAM_3 => {
+            ty::STREAM_1 | ty::STREAM_2 | ty::STREAM_3 | ty::STREAM_4 | ty::STREAM_5 => {
                 self.string()?;
                 let bytes = self.packed()?;
                 self.add(bytes.saturating_mul(bytes) / REPEATED_NAMES);

@@ -1,7 +1,7 @@
 //! An RDB file: a head with the version, databases with their keys, functions and notes, and a checksum.
 
-use crate::format::{VERSION_MAX, VERSION_VALKEY, operation as op};
-use crate::read_value::{Elements, module_name, read_value};
+use crate::format::{VERSION_VALKEY, has_key_meta, is_known, operation as op};
+use crate::read_value::{Elements, module_name, read_value, skip_key_meta};
 use crate::reader::Reader;
 use crate::{Checksum, Error, VERSION, VERSION_FIELD_TTLS, Value, put_length, put_string, put_value, value_type};
 use std::io::{Read, Write};
@@ -37,7 +37,7 @@ pub enum Item {
     },
     /// The source of a library of functions.
     Library(Vec<u8>),
-    /// What a module wrote besides keys was skipped; its name.
+    /// What a module wrote besides values of keys was skipped; its name.
     ModuleNotes(String),
 }
 
@@ -73,6 +73,8 @@ pub struct FileReader<R> {
     reader: Reader<Summed<R>>,
     version: u16,
     is_over: bool,
+    /// What was told so far of the key that follows.
+    lifetime: Lifetime,
     /// A collection of which elements are still to be read.
     open: Option<Open>,
 }
@@ -93,10 +95,11 @@ impl<R: Read> FileReader<R> {
         let digits = head.strip_prefix(b"REDIS").or_else(|| head.strip_prefix(b"VALKEY"));
         let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| digits.parse().ok());
         let version: u16 = digits.ok_or(Error::Corrupt("not the head of an RDB file"))?;
-        if !(1..=VERSION_MAX).contains(&version) && version != VERSION_VALKEY {
+        if version == 0 || !is_known(version) {
             return Err(Error::Unknown("RDB version", version.into()));
         }
-        Ok(Self { reader: Reader::new(input, version, value_bytes_max), version, is_over: false, open: None })
+        let (reader, lifetime) = (Reader::new(input, version, value_bytes_max), Lifetime::default());
+        Ok(Self { reader, version, is_over: false, lifetime, open: None })
     }
 
     /// The version that the head tells.
@@ -116,10 +119,9 @@ impl<R: Read> FileReader<R> {
             self.reader.budget().renew();
             return self.part(open).map(Some);
         }
-        let mut lifetime = Lifetime::default();
         while !self.is_over {
             self.reader.budget().renew();
-            let reader = &mut self.reader;
+            let (reader, lifetime) = (&mut self.reader, &mut self.lifetime);
             match reader.byte()? {
                 op::EXPIRE_MS => lifetime.expire_at_ms = Some(reader.time_ms()?),
                 op::EXPIRE_SECONDS => {
@@ -130,7 +132,13 @@ impl<R: Read> FileReader<R> {
                 op::FREQUENCY => lifetime.frequency = Some(reader.byte()?),
                 op::SIZES => _ = (reader.length()?, reader.length()?),
                 op::SLOT_INFO => _ = (reader.length()?, reader.length()?, reader.length()?),
-                op::SLOT_IMPORT => _ = (reader.string()?, reader.length()?, reader.length()?),
+                op::SLOT_IMPORT_OR_KEY_META if self.version >= VERSION_VALKEY => skip_slot_import(reader)?,
+                op::SLOT_IMPORT_OR_KEY_META if has_key_meta(self.version) => {
+                    let names = skip_key_meta(reader)?.names;
+                    if !names.is_empty() {
+                        return Ok(Some(Item::ModuleNotes(names)));
+                    }
+                }
                 op::AUX => return Ok(Some(Item::Note { name: reader.string()?, text: reader.string()? })),
                 op::DATABASE => return Ok(Some(Item::Database(reader.length()?))),
                 op::FUNCTION => return Ok(Some(Item::Library(reader.string()?))),
@@ -141,7 +149,7 @@ impl<R: Read> FileReader<R> {
                 }
                 op::END => self.end()?,
                 of => {
-                    let key = reader.string()?;
+                    let (key, lifetime) = (reader.string()?, std::mem::take(lifetime));
                     if let Some(elements) = Elements::begin(reader, of)? {
                         return self.part(Open { key, lifetime, elements }).map(Some);
                     }
@@ -174,6 +182,15 @@ impl<R: Read> FileReader<R> {
         // 0 is written by a server that makes no checksums.
         if told == 0 || told == expected { Ok(()) } else { Err(Error::Checksum) }
     }
+}
+
+/// Skips what Valkey tells of slots that are being moved: a name, and the first and the last slot of each range.
+fn skip_slot_import<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
+    reader.string()?;
+    for _ in 0..reader.length()? {
+        _ = (reader.length()?, reader.length()?);
+    }
+    Ok(())
 }
 
 /// Writes a file that Redis 7.0 reads.

@@ -4,10 +4,34 @@
 pub const VERSION: u16 = 10;
 /// The version that is written where fields of a hash expire: that of Redis 7.4.
 pub const VERSION_FIELD_TTLS: u16 = 12;
-/// The newest version of Redis that is read.
-pub(crate) const VERSION_MAX: u16 = 12;
-/// The version of Valkey 9, which numbers its own from here.
+/// The newest version of Redis that is read: that of 8.8.
+pub(crate) const VERSION_MAX: u16 = 14;
+/// The version of Redis 8.6, from which on modules may write something before a key, and streams have producers.
+pub(crate) const VERSION_KEY_META: u16 = 13;
+/// The version of Valkey 9.0, which numbers its own from here.
 pub(crate) const VERSION_VALKEY: u16 = 80;
+/// The newest version of Valkey that is read: that of 9.2.
+pub(crate) const VERSION_VALKEY_MAX: u16 = 81;
+
+/// Whether a version is one that is read.
+pub(crate) fn is_known(version: u16) -> bool {
+    version <= VERSION_MAX || (VERSION_VALKEY..=VERSION_VALKEY_MAX).contains(&version)
+}
+
+/// Whether the version is one of Redis that may have something of modules before a key.
+pub(crate) fn has_key_meta(version: u16) -> bool {
+    (VERSION_KEY_META..VERSION_VALKEY).contains(&version)
+}
+
+/// Whether the number of a type means in that version what it is called here.
+pub(crate) fn has_type(version: u16, of: u8) -> bool {
+    match of {
+        value::STREAM_4 | value::STREAM_5 => has_key_meta(version),
+        // Valkey 9.2 gives the first of these to a type of its own.
+        value::HASH_LISTPACK_TTLS_EARLY..=value::HASH_LISTPACK_TTLS => version <= VERSION_VALKEY,
+        _ => true,
+    }
+}
 
 /// Types of values.
 pub mod value {
@@ -59,12 +83,16 @@ pub mod value {
     pub const HASH_TTLS: u8 = 24;
     /// The same in one string.
     pub const HASH_LISTPACK_TTLS: u8 = 25;
+    /// A stream of Redis 8.6, with its producers behind the groups.
+    pub const STREAM_4: u8 = 26;
+    /// A stream of Redis 8.8, with what is pending for no consumer.
+    pub const STREAM_5: u8 = 27;
 }
 
 /// What stands before a key in a file.
 pub(crate) mod operation {
-    /// Of Valkey: a slot that is being moved.
-    pub(crate) const SLOT_IMPORT: u8 = 243;
+    /// Of Valkey: slots that are being moved. Of Redis: what modules have written of the key that follows.
+    pub(crate) const SLOT_IMPORT_OR_KEY_META: u8 = 243;
     pub(crate) const SLOT_INFO: u8 = 244;
     pub(crate) const FUNCTION: u8 = 245;
     pub(crate) const MODULE_AUX: u8 = 247;

@@ -190,7 +190,7 @@ mod tests {
         let entry = |ms| StreamEntry { id: id(ms), fields: vec![(b"n".to_vec(), ms.to_string().into_bytes())] };
         let pending = vec![Pending { id: id(3), delivered_ms: 5, deliveries: 2 }];
         let consumers = vec![Consumer { name: b"c".to_vec(), seen_ms: 7, active_ms: Some(7), pending }];
-        let groups = vec![Group { name: b"g".to_vec(), last_id: id(9), read: Some(4), consumers }];
+        let groups = vec![Group { name: b"g".to_vec(), last_id: id(9), read: Some(4), consumers, released: vec![] }];
         let entries = (1..350).map(entry).collect();
         Stream { entries, last_id: id(400), max_deleted_id: id(0), added: 390, groups }
     }

@@ -43,23 +43,18 @@ impl StreamBuilder {
             b"G" => {
                 let (last_id, read) = (StreamId::parse(&words.next()?)?, number(&words.next()?));
                 self.groups.entry(first.clone()).or_insert(self.stream.groups.len());
-                self.stream.groups.push(Group { name: first, last_id, read, consumers: Vec::new() });
+                let (consumers, released) = (Vec::new(), Vec::new());
+                self.stream.groups.push(Group { name: first, last_id, read, consumers, released });
             }
             b"C" => {
                 let (name, seen_ms, active_ms) = (words.next()?, number(&words.next()?)?, number(&words.next()?));
                 let group = *self.groups.get(&first)?;
                 self.add_consumer(group, Consumer { name, seen_ms, active_ms, pending: Vec::new() });
             }
-            // Redis 7 knows no pending entry of no consumer: it is one of a consumer without a name.
             b"N" => {
                 let (id, deliveries) = (StreamId::parse(&words.next()?)?, number(&words.next()?)?);
                 let group = *self.groups.get(&first)?;
-                let nameless = (group, Vec::new());
-                if !self.consumers.contains_key(&nameless) {
-                    let (name, pending) = (Vec::new(), Vec::new());
-                    self.add_consumer(group, Consumer { name, seen_ms: 0, active_ms: None, pending });
-                }
-                self.add_pending(&nameless, Pending { id, delivered_ms: 0, deliveries })?;
+                self.stream.groups[group].released.push(Pending { id, delivered_ms: 0, deliveries });
             }
             b"P" => {
                 let consumer = words.next()?;
@@ -130,6 +125,9 @@ pub fn items_of(stream: &Stream) -> Vec<Item> {
         }
     }
     for group in &stream.groups {
+        for Pending { id: of, deliveries, .. } in &group.released {
+            items.push(vec![b"N".to_vec(), group.name.clone(), id(*of), text(*deliveries)]);
+        }
         for consumer in &group.consumers {
             for pending in &consumer.pending {
                 let (delivered, deliveries) = (text(pending.delivered_ms), text(pending.deliveries));
@@ -164,13 +162,16 @@ mod tests {
         let stream = builder.into_stream();
         assert!(stream.groups.iter().enumerate().all(|(n, group)| group.name == format!("g{n}").into_bytes()));
         let group = &stream.groups[7];
-        assert_eq!(group.consumers.len(), 1 + MANY + 1);
+        assert_eq!(group.consumers.len(), 1 + MANY);
         assert_eq!(
             group.consumers[1].pending,
             [Pending { id: StreamId { ms: MANY as u64 - 1, seq: 1 }, delivered_ms: 2, deliveries: 3 }]
         );
+        assert_eq!(group.released, [Pending { id: StreamId { ms: 5, seq: 5 }, delivered_ms: 0, deliveries: 1 }]);
+        assert_eq!(items_of(&stream).len(), 1 + 5 * MANY);
+        let mut group = group.clone();
+        group.name_released();
         assert!(group.consumers[MANY + 1].name.is_empty() && group.consumers[MANY + 1].pending.len() == 1);
-        assert_eq!(items_of(&stream).len(), 1 + 6 * MANY);
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! | | versions |
 //! |-|-|
-//! | read | RDB 1 to 12 (Redis 1.2 to 8), and 80 (Valkey 9) |
+//! | read | RDB 1 to 14 (Redis 1.2 to 8.8), and 80 and 81 (Valkey 9) |
 //! | written | 10 (Redis 7.0); a hash whose fields expire needs 12 (Redis 7.4) |
 //!
 //! The format has no specification; these modules follow what `rdb.c`, `listpack.c`, `ziplist.c` and `t_stream.c` of Redis and Valkey
-//! read and write. Values of modules are skipped, and their keys told.
+//! read and write. Values of modules are skipped, and their keys told. Of streams, the ids that producers have used are left out.
 
 mod budget;
 mod dump;
@@ -26,7 +26,8 @@ mod write_value;
 mod writer;
 
 pub use dump::{
-    Checksum, FOOTER_BYTES, checked_body, put_library, read_dump, read_libraries, seal, write_dump, write_libraries,
+    Checksum, FOOTER_BYTES, checked_body, checked_body_before, put_library, read_dump, read_libraries, seal,
+    write_dump, write_libraries,
 };
 pub use effort::reading_effort;
 pub use error::Error;

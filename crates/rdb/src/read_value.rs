@@ -1,6 +1,6 @@
 //! Values of every type and packing.
 
-use crate::format::{VERSION_VALKEY, value as ty};
+use crate::format::{VERSION_VALKEY, has_type, value as ty};
 use crate::packed::{intset, listpack, ziplist, zipmap};
 use crate::reader::Reader;
 use crate::{Error, HashField, Value, stream};
@@ -23,7 +23,9 @@ pub(crate) fn read_value<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Valu
     }
     Ok(match of {
         ty::STRING => Value::String(reader.string()?),
-        ty::STREAM_1 | ty::STREAM_2 | ty::STREAM_3 => Value::Stream(Box::new(stream::read(reader, of)?)),
+        ty::STREAM_1 | ty::STREAM_2 | ty::STREAM_3 | ty::STREAM_4 | ty::STREAM_5 => {
+            Value::Stream(Box::new(stream::read(reader, of)?))
+        }
         ty::MODULE => skip_module(reader)?,
         _ => packed_value(reader, of)?,
     })
@@ -39,8 +41,11 @@ pub(crate) struct Elements {
 }
 
 impl Elements {
-    /// Reads how many there are; `None` for a type whose value is in one piece.
+    /// Reads how many there are; `None` for a type whose value is in one piece. A type that the version has not is refused.
     pub(crate) fn begin<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Option<Self>, Error> {
+        if !has_type(reader.version(), of) {
+            return Err(Error::Unknown("type", of.into()));
+        }
         let is_in_elements = matches!(
             of,
             ty::LIST
@@ -181,10 +186,42 @@ fn skip_module<R: Read>(reader: &mut Reader<R>) -> Result<Value, Error> {
     Ok(Value::Module(module_name(id)))
 }
 
-/// The name of a module's type, nine characters of six bits each above ten bits for its version.
+/// The name of a module's type, nine characters above ten bits for its version.
 pub(crate) fn module_name(id: u64) -> String {
+    characters(id >> 10, 9)
+}
+
+/// So many characters of six bits each, the last one in the lowest.
+fn characters(bits: u64, count: u32) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    (0..9).rev().map(|n| char::from(ALPHABET[(id >> (10 + 6 * n) & 63) as usize])).collect()
+    (0..count).rev().map(|n| char::from(ALPHABET[(bits >> (6 * n) & 63) as usize])).collect()
+}
+
+/// What modules have written of a key besides its value, which was skipped.
+pub(crate) struct KeyMeta {
+    /// Who has.
+    pub(crate) names: String,
+    /// A server without those modules takes the key without it.
+    pub(crate) is_optional: bool,
+}
+
+/// Skips what modules have written of the key that follows.
+pub(crate) fn skip_key_meta<R: Read>(reader: &mut Reader<R>) -> Result<KeyMeta, Error> {
+    const MODULES_MAX: u64 = 7;
+    const OPTIONAL: u32 = 1;
+    let count = reader.length()?;
+    if count > MODULES_MAX {
+        return Err(Error::Corrupt("number of modules"));
+    }
+    let (mut names, mut is_optional) = (Vec::new(), true);
+    for _ in 0..count {
+        // A name of four characters above five bits for its version and three for what may be done without it.
+        let class = u32::from_le_bytes(reader.array()?);
+        names.push(format!("META-{}", characters((class >> 8).into(), 4)));
+        is_optional &= class & OPTIONAL != 0;
+        reader.skip_module_parts()?;
+    }
+    Ok(KeyMeta { names: names.join(", "), is_optional })
 }
 
 fn groups_of<const N: usize>(strings: Vec<Vec<u8>>) -> Result<Vec<[Vec<u8>; N]>, Error> {

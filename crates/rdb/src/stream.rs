@@ -2,10 +2,11 @@
 
 use crate::Error;
 use crate::budget::Budget;
-use crate::format::value::{STREAM_1, STREAM_3};
+use crate::format::value::{STREAM_1, STREAM_3, STREAM_4, STREAM_5};
 use crate::packed::listpack::{Builder, Element, elements};
 use crate::reader::Reader;
 use crate::writer::{put_length, put_string};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
 
@@ -80,6 +81,25 @@ pub struct Group {
     pub read: Option<u64>,
     /// The consumers.
     pub consumers: Vec<Consumer>,
+    /// What is pending for none of them, by id: it was given back. When it was delivered is not kept.
+    pub released: Vec<Pending>,
+}
+
+impl Group {
+    /// Makes what is pending for no consumer, which Redis has from 8.8 on, pending for one without a name.
+    pub fn name_released(&mut self) {
+        if self.released.is_empty() {
+            return;
+        }
+        let found = self.consumers.iter().position(|consumer| consumer.name.is_empty());
+        let at = found.unwrap_or_else(|| {
+            self.consumers.push(Consumer { name: Vec::new(), seen_ms: 0, active_ms: None, pending: Vec::new() });
+            self.consumers.len() - 1
+        });
+        let pending = &mut self.consumers[at].pending;
+        pending.append(&mut self.released);
+        pending.sort_unstable_by_key(|pending| pending.id);
+    }
 }
 
 /// A consumer of a group.
@@ -134,7 +154,24 @@ pub(crate) fn read<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Stream, Er
         }
         stream.groups.push(group);
     }
+    if of >= STREAM_4 {
+        skip_producers(reader)?;
+    }
     Ok(stream)
+}
+
+/// Skips the ids that producers have used, what is counted of them, and how long and how many are kept.
+fn skip_producers<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
+    _ = (reader.length()?, reader.length()?);
+    for _ in 0..reader.length()? {
+        reader.string()?;
+        for _ in 0..reader.length()? {
+            reader.string()?;
+            read_id(reader)?;
+        }
+    }
+    _ = (reader.length()?, reader.length()?);
+    Ok(())
 }
 
 /// How many entries a group has read up to an id, where the file does not tell: as Redis 7 works it out, from a stream that has
@@ -229,8 +266,17 @@ fn read_group<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Group, Error> {
         }
         consumers.push(Consumer { name, seen_ms, active_ms, pending: own });
     }
+    let mut released = Vec::new();
+    let count = if of >= STREAM_5 { reader.length()? } else { 0 };
+    for _ in 0..count {
+        let id = StreamId::from_bytes(id_of(&reader.bytes(16)?)?);
+        let found =
+            pending.remove(&id).ok_or(Error::Corrupt("entry that was given back, of a consumer or of no group"))?;
+        released.push(Pending { delivered_ms: 0, ..found });
+    }
+    released.sort_unstable_by_key(|pending| pending.id);
     if pending.is_empty() {
-        Ok(Group { name, last_id, read, consumers })
+        Ok(Group { name, last_id, read, consumers, released })
     } else {
         Err(Error::Corrupt("pending entry of no consumer"))
     }
@@ -262,7 +308,11 @@ pub(crate) fn put_tail(out: &mut Vec<u8>, stream: &Stream, entries: u64, first: 
     put_length(out, stream.added);
     put_length(out, stream.groups.len() as u64);
     for group in &stream.groups {
-        write_group(out, group);
+        let mut group = Cow::Borrowed(group);
+        if !group.released.is_empty() {
+            group.to_mut().name_released();
+        }
+        write_group(out, &group);
     }
 }
 
@@ -317,6 +367,7 @@ fn packed_node(entries: &[StreamEntry]) -> Vec<u8> {
     packed.finish()
 }
 
+/// Appends a group all of whose pending entries are of consumers.
 fn write_group(out: &mut Vec<u8>, group: &Group) {
     put_string(out, &group.name);
     put_id(out, group.last_id);

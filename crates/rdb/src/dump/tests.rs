@@ -106,10 +106,49 @@ fn stream() -> Value {
                 last_id: id(5, 0),
                 read: None,
                 consumers: vec![consumer("one", id(1, 1), 0x1a2_186c_2015), consumer("two", id(5, 0), 0x1a2_186c_2016)],
+                released: vec![],
             },
-            Group { name: b"idle".to_vec(), last_id: id(6, 0), read: None, consumers: vec![] },
+            Group { name: b"idle".to_vec(), last_id: id(6, 0), read: None, consumers: vec![], released: vec![] },
         ],
     }))
+}
+
+/// What Redis 8.8 dumps of a group of which one entry is pending for a consumer and one was given back, before the ids of a producer.
+fn stream_of_redis_8_8(of: &str, released: &str, pending: &str) -> String {
+    [of, "00 00 0500 0000 0000 02 01 0167 0500 02", pending, "01 0163 e803000000000000 e903000000000000 01"]
+        .into_iter()
+        .chain(["0000000000000002 0000000000000000", released, "4064 4064 01 0170 01 0169 05 00 01 00"])
+        .collect()
+}
+
+fn group_of_redis_8_8(released: Vec<Pending>) -> Value {
+    let id = |ms| StreamId { ms, seq: 0 };
+    let pending = vec![Pending { id: id(2), delivered_ms: 1000, deliveries: 2 }];
+    let consumers = vec![Consumer { name: b"c".to_vec(), seen_ms: 1000, active_ms: Some(1001), pending }];
+    let group = Group { name: b"g".to_vec(), last_id: id(5), read: Some(2), consumers, released };
+    Value::Stream(Box::new(Stream { last_id: id(5), added: 2, groups: vec![group], ..Stream::default() }))
+}
+
+/// Streams of Redis 8.6 and 8.8, without a version and a checksum.
+fn of_redis_8() -> Vec<(u16, String, Value)> {
+    let owned = "0000000000000002 0000000000000000 e803000000000000 02";
+    let both = ["02 0000000000000001 0000000000000000 0000000000000000 03", owned].concat();
+    let released = vec![Pending { id: StreamId { ms: 1, seq: 0 }, delivered_ms: 0, deliveries: 3 }];
+    vec![
+        (13, stream_of_redis_8_8("1a", "", &["01", owned].concat()), group_of_redis_8_8(vec![])),
+        (14, stream_of_redis_8_8("1b", "01 0000000000000001 0000000000000000", &both), group_of_redis_8_8(released)),
+    ]
+}
+
+/// A value as Redis 7.0 is told it: it knows neither when a consumer got something last nor what is pending for none.
+fn as_told(mut value: Value) -> Value {
+    if let Value::Stream(stream) = &mut value {
+        for group in &mut stream.groups {
+            group.name_released();
+            group.consumers.iter_mut().for_each(|consumer| consumer.active_ms = Some(consumer.seen_ms));
+        }
+    }
+    value
 }
 
 /// Formats that Redis 7.0 only reads, or that newer servers write; without a version and a checksum.
@@ -138,10 +177,12 @@ fn of_others() -> Vec<(u16, &'static str, Value)> {
             Value::Hash(vec![field("f", "v", None), field("g", "w", Some(2000))]),
         ),
         (
-            80,
+            81,
             "16 02 0166 0176 ffffffffffffffff 0167 0177 e803000000000000",
             Value::Hash(vec![field("f", "v", None), field("g", "w", Some(1000))]),
         ),
+        // What a module has written of the key, which may be left out.
+        (14, "f3 01 01040000 02 07 05 0161 00 00 0176", string("v")),
     ]
 }
 
@@ -160,6 +201,56 @@ fn older_and_newer_formats_are_read() {
         let body = bytes_of(&hex.replace(' ', ""));
         assert_eq!(read_dump(version, &body, BYTES_MAX).unwrap(), expected, "{hex}");
     }
+    for (version, hex, expected) in of_redis_8() {
+        let body = bytes_of(&hex.replace(' ', ""));
+        assert_eq!(read_dump(version, &body, BYTES_MAX).unwrap(), expected, "{hex}");
+        for at in 0..body.len() {
+            assert!(read_dump(version, &body[..at], BYTES_MAX).is_err(), "{hex} up to {at}");
+        }
+    }
+}
+
+/// A number that has a meaning in one version only is refused in all others.
+#[test]
+fn what_another_version_means_is_not_taken_for_it() {
+    let stream = &of_redis_8()[1].1;
+    let early = "17 18 18000000 0600 816602 817602 0001 816702 817702 c7d002 ff";
+    let of_modules = "f3 01 01040000 02 07 00 00 0176";
+    for (hex, known, others) in [
+        (&stream[..], &[13, 14][..], &[12, 80, 81][..]),
+        (early, &[12, 14, 80], &[81]),
+        (of_modules, &[13, 14], &[12, 80, 81]),
+        // Without what this module has written the key is not whole.
+        ("f3 01 00040000 02 07 00 00 0176", &[], &[12, 13, 14, 80, 81]),
+        ("f3 08", &[], &[14]),
+        // An array.
+        ("1c 00", &[], &[12, 13, 14, 80, 81]),
+    ] {
+        let body = bytes_of(&hex.replace(' ', ""));
+        for version in known {
+            assert!(read_dump(*version, &body, BYTES_MAX).is_ok(), "{hex} of {version}");
+        }
+        for version in others {
+            assert!(read_dump(*version, &body, BYTES_MAX).is_err(), "{hex} of {version}");
+        }
+    }
+}
+
+#[test]
+fn versions_and_sums_that_were_not_taken_before_are_taken() {
+    for (version, now, before) in [(12, true, true), (13, true, false), (14, true, false), (15, false, false)]
+        .into_iter()
+        .chain([(79, false, false), (80, true, true), (81, true, false), (82, false, false)])
+    {
+        let dump = seal(b"\0\x01v".to_vec(), version);
+        let taken = (checked_body(&dump).is_some(), checked_body_before(&dump).is_some());
+        assert_eq!(taken, (now, before), "{version}");
+        let mut unchecked = dump;
+        unchecked.truncate(unchecked.len() - CHECKSUM_BYTES);
+        unchecked.extend([0; CHECKSUM_BYTES]);
+        let taken = (checked_body(&unchecked).is_some(), checked_body_before(&unchecked).is_some());
+        assert_eq!(taken, (now, false), "{version} without a checksum");
+    }
 }
 
 fn dumped(value: &Value) -> Vec<u8> {
@@ -171,10 +262,11 @@ fn what_is_written_is_read() {
     let known = of_redis().into_iter().map(|(_, value)| value).chain(of_others().into_iter().map(|(.., value)| value));
     let long = Value::List(vec![vec![b'x'; 70_000], vec![b'y'; 20_000]]);
     let many = Value::Set((0..20_000).map(|n: u32| n.to_string().into_bytes()).collect());
-    for value in known.chain([long, many, many_entries()]) {
+    let newer = of_redis_8().into_iter().map(|(.., value)| value);
+    for value in known.chain([long, many, many_entries()]).chain(newer) {
         let bytes = dumped(&value);
         let (version, body) = checked_body(&bytes).unwrap();
-        assert!(read_dump(version, body, BYTES_MAX).unwrap() == value, "{value:?}");
+        assert!(read_dump(version, body, BYTES_MAX).unwrap() == as_told(value.clone()), "{value:?}");
     }
 }
 
@@ -232,7 +324,9 @@ fn a_value_that_only_claims_to_be_large_costs_nothing() {
 fn fuzz_dumps() {
     let mut seeds: Vec<(u16, Vec<u8>)> = of_redis().into_iter().map(|(hex, _)| (10, bytes_of(hex))).collect();
     seeds.iter_mut().for_each(|(_, bytes)| bytes.truncate(bytes.len() - FOOTER_BYTES));
-    seeds.extend(of_others().into_iter().map(|(version, hex, _)| (version, bytes_of(&hex.replace(' ', "")))));
+    let others = of_others().into_iter().map(|(version, hex, _)| (version, hex.to_owned()));
+    let newer = of_redis_8().into_iter().map(|(version, hex, _)| (version, hex));
+    seeds.extend(others.chain(newer).map(|(version, hex)| (version, bytes_of(&hex.replace(' ', "")))));
     fuzz::rounds(31, |prng| {
         let (version, mut bytes) = seeds[prng.below(seeds.len() as u64) as usize].clone();
         fuzz::mutate(&mut bytes, 4, prng);
@@ -240,7 +334,7 @@ fn fuzz_dumps() {
         if value_type(&value).is_some() {
             let again = dumped(&value);
             let (version, body) = checked_body(&again).unwrap();
-            assert_eq!(read_dump(version, body, 16 * BYTES_MAX).unwrap(), value);
+            assert_eq!(read_dump(version, body, 16 * BYTES_MAX).unwrap(), as_told(value));
         }
     });
 }

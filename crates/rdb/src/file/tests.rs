@@ -67,6 +67,29 @@ fn values_of_modules_are_skipped() {
     assert!(matches!(&items[2], Item::Key { key, .. } if key == b"k"));
 }
 
+/// Redis and Valkey mean another thing by the same number.
+#[test]
+fn what_redis_8_6_and_valkey_9_put_before_keys_is_skipped() {
+    let key = |expire_at_ms| {
+        let lifetime = Lifetime { expire_at_ms, ..Lifetime::default() };
+        Item::Key { key: b"k".to_vec(), value: Value::String(b"v".to_vec()), lifetime, more: false }
+    };
+    // Two modules have written of a key that expires, one of which a server may do without.
+    let of_modules = [
+        &[op::SLOT_IMPORT_OR_KEY_META, 2, 1, 4, 0, 0, 2, 7, 0, 0, 0x44, 0x10, 0, 5, 1, b'x', 0][..],
+        &[0, 1, b'k', 1, b'v'],
+    ];
+    let expiry = [&[op::EXPIRE_MS][..], &1000u64.to_le_bytes()].concat();
+    let none = [0; CHECKSUM_BYTES];
+    let end = [&[op::END][..], &none].concat();
+    let redis = [&b"REDIS0013"[..], &expiry, &of_modules.concat(), &end].concat();
+    let notes = Item::ModuleNotes("META-AAAE, META-ABBE".to_owned());
+    assert_eq!(read(&redis).unwrap(), [notes, key(Some(1000))]);
+    let ranges = [op::SLOT_IMPORT_OR_KEY_META, 1, b'j', 2, 0, 5, 7, 9, 0, 1, b'k', 1, b'v'];
+    assert_eq!(read(&[&b"VALKEY081"[..], &ranges, &end].concat()).unwrap(), [key(None)]);
+    assert!(read(&[&b"REDIS0012"[..], &ranges, &end].concat()).is_err());
+}
+
 #[test]
 fn damage_is_told() {
     let (file, _) = written();
@@ -76,7 +99,7 @@ fn damage_is_told() {
         changed[at] ^= 1;
         assert!(read(&changed).is_err() && read(&file[..at]).is_err(), "byte {at}");
     }
-    for head in ["REDIS0013", "REDIS0000", "VALKEY081", "RESID0010"] {
+    for head in ["REDIS0015", "REDIS0000", "VALKEY079", "VALKEY082", "RESID0010"] {
         assert!(read(&[head.as_bytes(), &file[9..]].concat()).is_err(), "{head}");
     }
 }
