@@ -151,6 +151,12 @@ impl HotKeys {
         self.is_on.load(Ordering::Relaxed)
     }
 
+    /// Whether a session is on at that time.
+    #[must_use]
+    pub fn is_on_at(&self, now_ms: u64) -> bool {
+        self.session.lock().as_ref().is_some_and(|session| session.is_on(now_ms))
+    }
+
     /// Begins a session; false if one is on. `cpu_us`: processor time of the process.
     pub fn start(&self, order: HotKeysOrder, now_ms: u64, cpu_us: (u64, u64)) -> bool {
         let mut session = self.session.lock();
@@ -174,15 +180,13 @@ impl HotKeys {
         true
     }
 
-    /// Ends the session; false if there is none. What it has found stays.
+    /// Ends the session; false if none is on. What it has found stays.
     pub fn stop(&self, now_ms: u64, cpu_us: (u64, u64)) -> bool {
         let mut session = self.session.lock();
-        let Some(session) = &mut *session else { return false };
-        if session.is_on(now_ms) {
-            session.ended_ms = Some(now_ms);
-            session.cpu_us.1 = Some(cpu_us);
-        }
         self.is_on.store(false, Ordering::Relaxed);
+        let Some(session) = session.as_mut().filter(|session| session.is_on(now_ms)) else { return false };
+        session.ended_ms = Some(now_ms);
+        session.cpu_us.1 = Some(cpu_us);
         true
     }
 
@@ -294,7 +298,8 @@ mod tests {
             hot.note(&[key.as_bytes()], HotCost { ns: 2_000, bytes: 100 }, 1_500);
         }
         assert!(!hot.reset(2_000));
-        assert!(hot.stop(3_000, (9, 16)) && !hot.is_on());
+        assert!(hot.is_on_at(3_000) && hot.stop(3_000, (9, 16)) && !hot.is_on());
+        assert!(!hot.is_on_at(3_000) && !hot.stop(4_000, (50, 50)), "it has ended");
         let report = hot.report(9_000, (99, 99)).unwrap();
         assert_eq!((report.is_on, report.lasted_ms, report.cpu_us), (false, 2_000, (4, 10)));
         assert_eq!((report.all.us(), report.all.bytes), (100_000, 5_000_000));

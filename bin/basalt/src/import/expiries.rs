@@ -248,12 +248,13 @@ impl Expiries {
     }
 
     fn rewrite_fields(&mut self, unit: Unit, args: &mut Vec<Vec<u8>>, now_ms: u64) {
-        let Some((at, fields)) = fields_of(args, 1) else { return };
+        let Some(FieldsAt { at, end, fields }) = FieldsAt::of(args, 1) else { return };
         let was_noted = self.noted.contains_key(&args[1]);
         let time = self.time_of(&args[2], unit, now_ms);
         let later = time.and_then(|at_ms| self.put_off(&args[1], &fields, at_ms, now_ms));
         if was_noted || later.is_some() {
-            let conditions: Vec<usize> = (3..at).filter(|at| is_comparison(&args[*at])).collect();
+            let options = (3..at).chain(end..args.len());
+            let conditions: Vec<usize> = options.filter(|at| is_comparison(&args[*at])).collect();
             conditions.into_iter().rev().for_each(|at| _ = args.remove(at));
         }
         if let Some(at_ms) = later {
@@ -262,8 +263,9 @@ impl Expiries {
     }
 
     fn rewrite_field_option(&mut self, words: usize, args: &mut [Vec<u8>], now_ms: u64) {
-        let Some((before, fields)) = fields_of(args, words) else { return };
-        let Some((at, unit)) = option_in(args, 2..before) else { return };
+        let Some(FieldsAt { at: before, end, fields }) = FieldsAt::of(args, words) else { return };
+        let option = option_in(args, 2..before).or_else(|| option_in(args, end..args.len()));
+        let Some((at, unit)) = option else { return };
         let time = self.time_of(&args[at + 1], unit, now_ms);
         if let Some(at_ms) = time.and_then(|at_ms| self.put_off(&args[1], &fields, at_ms, now_ms)) {
             (args[at], args[at + 1]) = (b"PXAT".to_vec(), number(at_ms));
@@ -422,10 +424,24 @@ fn option_in(args: &[Vec<u8>], mut within: std::ops::Range<usize>) -> Option<(us
     })
 }
 
-/// Where FIELDS stands, and the fields behind it, each with so many words.
-fn fields_of(args: &[Vec<u8>], words: usize) -> Option<(usize, Vec<Vec<u8>>)> {
-    let at = (2..args.len()).find(|at| args[*at].eq_ignore_ascii_case(b"FIELDS"))?;
-    Some((at, args.get(at + 2..)?.iter().step_by(words).cloned().collect()))
+/// The fields of a command. Options may be before and behind them.
+struct FieldsAt {
+    /// Where FIELDS stands.
+    at: usize,
+    /// Behind the last of them.
+    end: usize,
+    fields: Vec<Vec<u8>>,
+}
+
+impl FieldsAt {
+    /// Those of arguments in which each field has so many words.
+    fn of(args: &[Vec<u8>], words: usize) -> Option<Self> {
+        let at = (2..args.len()).find(|at| args[*at].eq_ignore_ascii_case(b"FIELDS"))?;
+        let count: usize = std::str::from_utf8(args.get(at + 1)?).ok()?.parse().ok()?;
+        let end = count.checked_mul(words)?.checked_add(at + 2)?;
+        let fields = args.get(at + 2..end)?.iter().step_by(words).cloned().collect();
+        Some(Self { at, end, fields })
+    }
 }
 
 #[cfg(test)]
@@ -470,6 +486,8 @@ mod tests {
             ("HPEXPIREAT h 5 LT FIELDS 2 GT f", "HPEXPIREAT h LATER+5 FIELDS 2 GT f"),
             ("HSETEX h FNX EXAT 1 FIELDS 2 f v PX w", "HSETEX h FNX PXAT LATER+1000 FIELDS 2 f v PX w"),
             ("HGETEX h PXAT 1 FIELDS 1 f", "HGETEX h PXAT LATER+1 FIELDS 1 f"),
+            ("HSETEX h FIELDS 1 f v PXAT 1", "HSETEX h FIELDS 1 f v PXAT LATER+1"),
+            ("HPEXPIREAT h 5 FIELDS 1 f LT", "HPEXPIREAT h LATER+5 FIELDS 1 f"),
             ("RESTORE r 9 x REPLACE ABSTTL", "RESTORE r LATER+9 x REPLACE ABSTTL"),
             ("RESTORE r 0 x", "RESTORE r 0 x"),
             ("SETEX a 5 v", "SETEX a 5 v"),

@@ -85,7 +85,7 @@ pub const GENERAL: &[&str] = &[
     "STRLEN K",
     "SORT K",
     "SORT_RO K LIMIT C C",
-    "SORT K BY nosort GET # STORE K",
+    "SORT K BY nosort STORE K",
 ];
 
 /// About strings.
@@ -261,8 +261,8 @@ pub const LISTS: &[&str] = &[
     "LTRIM K 0 100",
     "LREM K 0 X",
     "LREM K I X",
-    "SORT K GET # ALPHA",
-    "SORT K GET # GET # LIMIT J J ALPHA",
+    "SORT K GET H ALPHA",
+    "SORT K BY P* LIMIT J J ALPHA",
     "SORT K LIMIT 0 3 ALPHA DESC STORE K",
     "SORT_RO K ALPHA",
     "SORT_RO K ALPHA STORE K",

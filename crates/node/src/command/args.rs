@@ -19,6 +19,8 @@ pub(super) const NOT_POSITIVE: &str = "ERR value is out of range, must be positi
 pub(super) const OUT_OF_RANGE: &str = "ERR value is out of range";
 /// An argument should be a float.
 pub(super) const NOT_FLOAT: &str = "ERR value is not a valid float";
+/// Only fields of hashes have values.
+pub(super) const NO_VALUES: &str = "ERR NOVALUES option can only be used in HSCAN";
 /// The command needs a key that is there.
 pub(super) const NO_SUCH_KEY: &str = "ERR no such key";
 

@@ -4,8 +4,8 @@ use super::args::{Decimal, NOT_FLOAT, NOT_INTEGER, SYNTAX, check_release, is_wor
 use super::call::{Error, Outcome, WriteCall};
 use super::number::extended::Extended;
 use super::string::{Unit, end_write, put_string};
-use crate::WriteSpace;
 use crate::keyspace_events::Event;
+use crate::{Rules, WriteSpace};
 use resp::{Proto, Reply};
 use std::borrow::Cow;
 
@@ -14,6 +14,25 @@ use std::borrow::Cow;
 enum Number {
     Integer(i64),
     Float(Extended),
+}
+
+/// A bound of floats, inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FloatBound {
+    NegativeInfinity,
+    At(Extended),
+    Infinity,
+}
+
+impl FloatBound {
+    fn is_below(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::At(bound), Self::At(other)) => bound.is_below(other),
+            (Self::NegativeInfinity, Self::NegativeInfinity) => false,
+            (Self::NegativeInfinity, _) | (_, Self::Infinity) => self != other,
+            (Self::Infinity, _) | (_, Self::NegativeInfinity) => false,
+        }
+    }
 }
 
 /// What INCREX is asked to do.
@@ -74,88 +93,145 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// A number among the arguments, of the kind that is asked for.
-    fn number(&self, text: Option<&[u8]>, name: &str) -> Result<Option<Number>, Error> {
-        let Some(text) = text else { return Ok(None) };
-        let (number, kind) = if self.is_float {
-            let finite = Extended::parse(text).filter(|number| *number != Extended::Infinite);
-            (finite.map(Number::Float), "a valid float")
-        } else {
-            (resp::parse_integer(text).map(Number::Integer), "an integer or out of range")
-        };
-        let wrong = || Error::Reply(Cow::Owned(format!("ERR {name} is not {kind}")));
-        number.map(Some).ok_or_else(wrong)
-    }
-
-    /// When the key expires afterwards, in ms since the epoch.
-    fn expire_at_ms(&self, set_ms: Option<u64>, was_ms: Option<u64>) -> Option<u64> {
-        match set_ms {
-            None if self.persists => None,
-            None => was_ms,
-            Some(_) if self.only_without_expiry && was_ms.is_some() => was_ms,
-            Some(set_ms) => Some(set_ms),
+    /// By how much.
+    fn increment(&self) -> Result<Number, Error> {
+        let Some(text) = self.amount else { return Ok(Number::Integer(1)) };
+        if !self.is_float {
+            return integer(text, "Increment").map(Number::Integer);
+        }
+        match float(text, "Increment")? {
+            Extended::Infinite => Err("ERR BYFLOAT increment cannot be Infinity".into()),
+            by => Ok(Number::Float(by)),
         }
     }
+
+    fn integer_bounds(&self) -> Result<IntegerBounds, Error> {
+        let lowest = self.lowest.map_or(Ok(i64::MIN), |text| integer(text, "LBOUND"))?;
+        let highest = self.highest.map_or(Ok(i64::MAX), |text| integer(text, "UBOUND"))?;
+        if lowest > highest {
+            return Err(CROSSED.into());
+        }
+        Ok(IntegerBounds { lowest, highest, saturates: self.saturates })
+    }
+
+    fn float_bounds(&self, rules: Rules) -> Result<FloatBounds, Error> {
+        let is_known = rules >= Rules::Fourth;
+        let bound = |text: &[u8], name: &str| -> Result<FloatBound, Error> {
+            Ok(match float(text, name)? {
+                Extended::Infinite if !is_known => return Err(not_a(name, FLOAT)),
+                Extended::Infinite if text.starts_with(b"-") => FloatBound::NegativeInfinity,
+                Extended::Infinite => FloatBound::Infinity,
+                bound => FloatBound::At(bound),
+            })
+        };
+        // By earlier rules, a sum that is too large becomes no number.
+        let ends = if is_known {
+            [Extended::LOWEST, Extended::HIGHEST].map(FloatBound::At)
+        } else {
+            [FloatBound::NegativeInfinity, FloatBound::Infinity]
+        };
+        let lowest = self.lowest.map_or(Ok(ends[0]), |text| bound(text, "LBOUND"))?;
+        let highest = self.highest.map_or(Ok(ends[1]), |text| bound(text, "UBOUND"))?;
+        if highest.is_below(lowest) {
+            return Err(CROSSED.into());
+        }
+        Ok(FloatBounds { lowest, highest, saturates: self.saturates, tells_difference: is_known })
+    }
+
+    /// When the key expires afterwards; it is told when it did, and when it shall, both in ms since the epoch.
+    fn expiry_of(&self, set_ms: Option<u64>, was_ms: Option<u64>) -> Expiry {
+        let is_set = set_ms.is_some() && !(self.only_without_expiry && was_ms.is_some());
+        let is_removed = self.persists && was_ms.is_some();
+        let kept_ms = was_ms.filter(|_| !self.persists);
+        Expiry { at_ms: if is_set { set_ms } else { kept_ms }, is_set, is_removed }
+    }
+}
+
+const FLOAT: &str = "a valid float";
+const CROSSED: &str = "ERR LBOUND can't be greater than UBOUND";
+
+fn not_a(name: &str, kind: &str) -> Error {
+    Error::Reply(Cow::Owned(format!("ERR {name} is not {kind}")))
+}
+
+fn integer(text: &[u8], name: &str) -> Result<i64, Error> {
+    resp::parse_integer(text).ok_or_else(|| not_a(name, "an integer or out of range"))
+}
+
+fn float(text: &[u8], name: &str) -> Result<Extended, Error> {
+    Extended::parse(text).ok_or_else(|| not_a(name, FLOAT))
 }
 
 fn once(is_first: bool) -> Outcome {
     if is_first { Ok(()) } else { Err(SYNTAX.into()) }
 }
 
-/// The bounds of the result, inclusive.
-struct Bounds {
-    lowest: Option<Number>,
-    highest: Option<Number>,
+/// The bounds of the sum, and what is added.
+enum Bounds {
+    Integers(IntegerBounds, i64),
+    Floats(FloatBounds, Extended),
+}
+
+/// A number that was added to, and by how much it was.
+struct Sum {
+    new: Number,
+    delta: Number,
+}
+
+/// The bounds of integers, inclusive.
+struct IntegerBounds {
+    lowest: i64,
+    highest: i64,
     saturates: bool,
 }
 
-impl Bounds {
-    fn validate(&self) -> Outcome {
-        let crossed = match (self.lowest, self.highest) {
-            (Some(Number::Integer(lowest)), Some(Number::Integer(highest))) => lowest > highest,
-            (Some(Number::Float(lowest)), Some(Number::Float(highest))) => highest.is_below(lowest),
-            _ => false,
-        };
-        if crossed { Err("ERR LBOUND can't be greater than UBOUND".into()) } else { Ok(()) }
-    }
-
-    /// The sum and what it differs by from `old`; `None` if it is out of bounds.
-    fn add_integer(&self, old: i64, by: i64) -> Result<Option<(Number, Number)>, Error> {
-        let bound = |bound: Option<Number>, other: i64| match bound {
-            Some(Number::Integer(bound)) => i128::from(bound),
-            _ => i128::from(other),
-        };
-        let (lowest, highest) = (bound(self.lowest, i64::MIN), bound(self.highest, i64::MAX));
+impl IntegerBounds {
+    /// `None` if the sum is out of bounds.
+    fn add(&self, old: i64, by: i64) -> Result<Option<Sum>, Error> {
+        const OVERFLOWS: &str = "ERR applied increment would overflow";
         let sum = i128::from(old) + i128::from(by);
-        let kept = sum.clamp(lowest, highest);
+        let kept = sum.clamp(self.lowest.into(), self.highest.into());
         if kept != sum && !self.saturates {
             return Ok(None);
         }
-        let delta = i64::try_from(kept - i128::from(old)).map_err(|_| "ERR increment or decrement would overflow")?;
-        let new = i64::try_from(kept).map_err(|_| "ERR increment or decrement would overflow")?;
-        Ok(Some((Number::Integer(new), Number::Integer(delta))))
+        let delta = i64::try_from(kept - i128::from(old)).map_err(|_| OVERFLOWS)?;
+        let new = i64::try_from(kept).map_err(|_| OVERFLOWS)?;
+        Ok(Some(Sum { new: Number::Integer(new), delta: Number::Integer(delta) }))
     }
+}
 
-    /// The same of floats.
-    fn add_float(&self, old: Extended, by: Extended) -> Result<Option<(Number, Number)>, Error> {
-        const INFINITE: &str = "ERR increment would produce NaN or Infinity";
-        let float = |bound: Option<Number>| if let Some(Number::Float(bound)) = bound { Some(bound) } else { None };
-        let (lowest, highest) = (float(self.lowest), float(self.highest));
-        let kept = match old.checked_add(by) {
-            Some(sum) => match (lowest, highest) {
-                (Some(lowest), _) if sum.is_below(lowest) => Some(lowest),
-                (_, Some(highest)) if highest.is_below(sum) => Some(highest),
-                _ => return Ok(Some((Number::Float(sum), Number::Float(by)))),
-            },
-            None if by.is_negative() => lowest,
-            None => highest,
+/// The bounds of floats.
+struct FloatBounds {
+    lowest: FloatBound,
+    highest: FloatBound,
+    saturates: bool,
+    /// By how much the number has changed is told: of two that are far apart that may be less than was asked for.
+    tells_difference: bool,
+}
+
+impl FloatBounds {
+    /// `None` if the sum is out of bounds.
+    fn add(&self, old: Extended, by: Extended) -> Result<Option<Sum>, Error> {
+        const INFINITE: &str = "ERR applied increment would be Infinity";
+        let sum = old.checked_add(by);
+        let beyond = match sum.map(FloatBound::At) {
+            Some(sum) if self.highest.is_below(sum) => Some(self.highest),
+            Some(sum) if sum.is_below(self.lowest) => Some(self.lowest),
+            Some(_) => None,
+            None if by.is_negative() => Some(self.lowest),
+            None => Some(self.highest),
         };
-        if !self.saturates {
-            return Ok(None);
-        }
-        let kept = kept.ok_or(INFINITE)?;
-        let delta = kept.checked_sub(old).ok_or(INFINITE)?;
-        Ok(Some((Number::Float(kept), Number::Float(delta))))
+        let new = match (beyond, sum) {
+            (None, Some(sum)) if !self.tells_difference => {
+                return Ok(Some(Sum { new: Number::Float(sum), delta: Number::Float(by) }));
+            }
+            (None, Some(sum)) => sum,
+            _ if !self.saturates => return Ok(None),
+            (Some(FloatBound::At(bound)), _) => bound,
+            _ => return Err(INFINITE.into()),
+        };
+        let delta = new.checked_sub(old).ok_or(INFINITE)?;
+        Ok(Some(Sum { new: Number::Float(new), delta: Number::Float(delta) }))
     }
 }
 
@@ -164,24 +240,34 @@ fn write_number(number: Number, reply: &mut Reply) {
         Number::Integer(number) => reply.int(number),
         Number::Float(number) => {
             let text = number.to_text();
-            match (reply.proto, text.parse()) {
-                (Proto::Resp3, Ok(number)) => reply.double(number),
-                _ => reply.bulk(text.as_bytes()),
+            match reply.proto {
+                // With the digits that were stored, as Redis does.
+                Proto::Resp3 => reply.raw(format!(",{text}\r\n").as_bytes()),
+                Proto::Resp2 => reply.bulk(text.as_bytes()),
             }
         }
     }
 }
 
-/// Writes the number. `expires`: the request gives the expiry, which may have passed.
-fn put(
-    space: &mut dyn WriteSpace,
-    key: &[u8],
-    expire_at_ms: Option<u64>,
-    number: Number,
-    expires: bool,
-) -> Result<(), Error> {
-    let is_past = expire_at_ms.is_some_and(|at_ms| at_ms <= space.now_ms());
-    let expire_at_ms = expire_at_ms.filter(|_| !is_past);
+/// When the key expires afterwards.
+struct Expiry {
+    /// In ms since the epoch.
+    at_ms: Option<u64>,
+    /// The request gives it; it may have passed.
+    is_set: bool,
+    /// There was one, which is removed.
+    is_removed: bool,
+}
+
+/// Writes the number.
+fn put(space: &mut dyn WriteSpace, key: &[u8], number: Number, expiry: &Expiry) -> Result<(), Error> {
+    let is_past = expiry.at_ms.is_some_and(|at_ms| at_ms <= space.now_ms());
+    if is_past && expiry.is_set && space.rules() >= Rules::Fourth {
+        // Redis writes nothing then: a key that was there is removed.
+        space.delete_told(key)?;
+        return Ok(());
+    }
+    let expire_at_ms = expiry.at_ms.filter(|_| !is_past);
     match number {
         Number::Integer(number) => {
             put_string(space, key, expire_at_ms, &[Decimal::of(number).bytes()])?;
@@ -192,42 +278,45 @@ fn put(
             space.notify(Event::INCRBYFLOAT, key);
         }
     }
-    end_write(space, key, expires, is_past)?;
+    if expiry.is_removed {
+        space.notify(Event::PERSIST, key);
+    }
+    end_write(space, key, expiry.is_set, is_past)?;
     Ok(())
 }
 
 pub(super) fn increx(call: &mut WriteCall<'_>) -> Outcome {
     let key = call.args[1];
+    let rules = call.space.rules();
     let request = Request::parse(&call.args[2..])?;
-    let by = request.number(request.amount, "Increment")?.unwrap_or(Number::Integer(1));
-    let bounds = Bounds {
-        lowest: request.number(request.lowest, "LBOUND")?,
-        highest: request.number(request.highest, "UBOUND")?,
-        saturates: request.saturates,
+    let by = request.increment()?;
+    let bounds = match by {
+        Number::Integer(by) => Bounds::Integers(request.integer_bounds()?, by),
+        Number::Float(by) => Bounds::Floats(request.float_bounds(rules)?, by),
     };
-    bounds.validate()?;
     let now_ms = call.space.now_ms();
     let set_ms = request.expiry.map(|(unit, text)| unit.expiry(text, now_ms, "increx")).transpose()?;
     check_release(call.space)?;
     let record = call.space.get(key)?;
     let was_ms = record.as_ref().and_then(|record| record.view().expire_at_ms);
     let old = record.as_ref().map(string_of).transpose()?;
-    let (old, sum) = match by {
-        Number::Integer(by) => {
+    let (sum, unchanged) = match bounds {
+        Bounds::Integers(bounds, by) => {
             let old = old.map_or(Some(0), resp::parse_integer).ok_or(NOT_INTEGER)?;
-            (Number::Integer(old), bounds.add_integer(old, by)?)
+            (bounds.add(old, by)?, Sum { new: Number::Integer(old), delta: Number::Integer(0) })
         }
-        Number::Float(by) => {
+        Bounds::Floats(bounds, by) => {
             let old = old.map_or(Some(Extended::ZERO), Extended::parse).ok_or(NOT_FLOAT)?;
-            (Number::Float(old), bounds.add_float(old, by)?)
+            if old == Extended::Infinite && rules >= Rules::Fourth {
+                return Err("ERR value cannot be Infinity".into());
+            }
+            (bounds.add(old, by)?, Sum { new: Number::Float(old), delta: Number::Float(Extended::ZERO) })
         }
     };
-    if let Some((new, _)) = sum {
-        let expire_at_ms = request.expire_at_ms(set_ms, was_ms);
-        put(call.space, key, expire_at_ms, new, set_ms.is_some() && expire_at_ms == set_ms)?;
+    if let Some(sum) = &sum {
+        put(call.space, key, sum.new, &request.expiry_of(set_ms, was_ms))?;
     }
-    let nothing = if matches!(old, Number::Integer(_)) { Number::Integer(0) } else { Number::Float(Extended::ZERO) };
-    let (new, delta) = sum.unwrap_or((old, nothing));
+    let Sum { new, delta } = sum.unwrap_or(unchanged);
     call.reply.array(2);
     write_number(new, call.reply);
     write_number(delta, call.reply);

@@ -14,6 +14,8 @@ mod cursors;
 mod database;
 mod database_keys;
 mod dump;
+#[cfg(test)]
+mod earlier_rules;
 mod error;
 mod expiry;
 mod gathered;
@@ -43,6 +45,8 @@ mod sort_pattern;
 mod steps;
 pub(crate) mod stream;
 mod string;
+#[cfg(test)]
+mod test_keys;
 #[cfg(test)]
 mod test_walk;
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! are over the whole store, and with DATABASE over one database, by the leader of its shard. With SELECTED they are about a cluster database,
 //! in the same shards.
 
-use super::args::{SYNTAX, int, is_word, named_namespace, within_namespace};
+use super::args::{NO_VALUES, SYNTAX, int, is_word, named_namespace, within_namespace};
 use super::call::{Error, HandlerRow, Others, Outcome, StoreCall, Walk, store_at, store_in_steps};
 use super::cursors::{Cursor, key_hash};
 use super::steps::{PartLeft, Progress, Step, StoreRest, StoreSteps};
@@ -129,6 +129,9 @@ impl<'a> Options<'a> {
             if is_word(word, "STORE") {
                 options.whole_store = true;
                 continue;
+            }
+            if is_word(word, "NOVALUES") {
+                return Err(NO_VALUES.into());
             }
             let value = words.next().ok_or(SYNTAX)?;
             if is_word(word, "COUNT") {

@@ -32,6 +32,15 @@ pub(super) fn slot_of_text(text: &[u8]) -> Result<Slot, Error> {
     slot.map(Slot).ok_or_else(|| "ERR Invalid or out of range slot".into())
 }
 
+/// The slot of all keys that a pattern can match, if it is one: nothing before the end of their hash tag is a wildcard.
+pub(super) fn slot_of_pattern(pattern: &[u8]) -> Option<Slot> {
+    let literal = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
+    let open = pattern.iter().position(|&byte| byte == b'{');
+    let close = open.and_then(|open| Some(open + pattern[open..].iter().position(|&byte| byte == b'}')?));
+    let is_tagged = close.is_some_and(|close| close < literal && open.is_some_and(|open| open + 1 < close));
+    (is_tagged || literal == pattern.len()).then(|| slot_of(pattern))
+}
+
 fn count_keys(call: &mut ShardCall<'_>) -> Outcome {
     let slot = slot_argument(call.args)?;
     let count = match selected(call.args)? {
@@ -87,4 +96,28 @@ fn get_keys(call: &mut ShardCall<'_>) -> Outcome {
     call.reply.array(found.len());
     found.iter().for_each(|key| call.reply.bulk(key));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_may_be_of_one_slot() {
+        for (pattern, key) in [
+            ("{06S}*", Some("{06S}")),
+            ("user:{06S}:*", Some("{06S}")),
+            ("plain", Some("plain")),
+            ("a{b", Some("a{b")),
+            ("*{06S}", None),
+            ("{0?S}", None),
+            ("{06S*", None),
+            ("{}*", None),
+            ("a\\*{b}", None),
+            ("*", None),
+        ] {
+            let expected = key.map(|key| slot_of(key.as_bytes()));
+            assert_eq!(slot_of_pattern(pattern.as_bytes()), expected, "{pattern}");
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! SORT and SORT_RO: the elements of a list, a set or a sorted set in order.
 //!
 //! Elements are gathered a slice at a time, each slice is sorted, and the slices are merged as the reply is taken: no step
-//! works on more than a slice. BY and GET with patterns name keys that the request does not: only a client of a database may use
-//! them (`sort_pattern`), and they are refused to a client of the cluster as Redis Cluster refuses them.
+//! works on more than a slice. BY and GET with patterns name keys that the request does not (`sort_pattern`). To a client of the cluster they
+//! are refused, as Redis Cluster does, if such keys may be in other slots than the one that is sorted.
 
 use super::args::{SYNTAX, WRONGTYPE, check_release, int, is_word};
 use super::call::{Error, HandlerRow, Outcome, ReadCall, WriteCall, reads_in_steps, write_if};
@@ -13,7 +13,7 @@ use super::sort_pattern::SortPattern;
 use super::steps::{Progress, ReplySteps, Rest, Step};
 use super::zset::{SortedSet, Walk as RankWalk};
 use crate::keyspace_events::Event;
-use crate::{ReadSpace, Record, ShardHandle, SnapshotSpace, Type, WriteSpace};
+use crate::{ReadSpace, Record, Rules, ShardHandle, SnapshotSpace, Type, WriteSpace};
 use resp::Reply;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -65,12 +65,13 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Those behind a key.
-    fn parse(key: &[u8], words: &[&'a [u8]], may_store: bool) -> Result<Self, Error> {
+    /// Those behind a key, by those rules.
+    fn parse(args: &[&'a [u8]], may_store: bool, rules: Rules) -> Result<Self, Error> {
+        let key = args[1];
         let (by, get) = (None, Vec::new());
         let mut options = Self { order: Order::Numbers, by, get, descending: false, limit: (0, -1), store: None };
         let (mut alpha, mut kept) = (false, false);
-        let mut rest = words;
+        let mut rest = &args[2..];
         while let [word, after @ ..] = rest {
             rest = match (word, after) {
                 _ if is_word(word, "ASC") => {
@@ -96,12 +97,12 @@ impl<'a> Options<'a> {
                 (_, [pattern, after @ ..]) if is_word(word, "BY") => {
                     // As in Redis, once they lie as they lie, they do whatever else is asked for.
                     kept |= !pattern.contains(&b'*');
-                    options.by =
-                        Some(SortPattern::of(pattern, key).or(kept.then_some(SortPattern::Nothing)).ok_or(BY)?);
+                    let by = SortPattern::of(pattern, key, rules).or(kept.then_some(SortPattern::Nothing));
+                    options.by = Some(by.ok_or(BY)?);
                     after
                 }
                 (_, [pattern, after @ ..]) if is_word(word, "GET") => {
-                    options.get.push(SortPattern::of(pattern, key).ok_or(GET)?);
+                    options.get.push(SortPattern::of(pattern, key, rules).ok_or(GET)?);
                     after
                 }
                 _ => return Err(SYNTAX.into()),
@@ -406,7 +407,7 @@ enum Next {
 
 /// Sorts at once: what one entry may hold.
 fn sort(call: &mut WriteCall<'_>) -> Outcome {
-    let options = Options::parse(call.args[1], &call.args[2..], true)?;
+    let options = Options::parse(call.args, true, call.space.rules())?;
     let mut sorting = Sorting::begin(call.space, call.args[1], &options)?;
     if sorting.count > STORE_WHOLE_ELEMENTS_MAX {
         return Err(TOO_LARGE_FOR_ENTRY.into());
@@ -466,8 +467,8 @@ fn gather_to_store(sorting: &mut Sorting, space: &mut dyn WriteSpace) -> Result<
 
 /// What `SORT … STORE` stores, if that is too large for an entry. Reads may wait for the disk.
 pub fn sorted_copy<'a>(view: &'a ShardHandle, args: &[&[u8]], now_ms: u64) -> Result<Option<ListCopy<'a>>, Error> {
-    let options = Options::parse(args[1], &args[2..], true)?;
     let mut space = SnapshotSpace::new(view, now_ms, 0);
+    let options = Options::parse(args, true, space.rules())?;
     let mut sorting = Sorting::begin(&mut space, args[1], &options)?;
     if options.store.is_none() || sorting.count <= STORE_WHOLE_ELEMENTS_MAX {
         return Ok(None);
@@ -491,7 +492,7 @@ pub fn sorted_copy<'a>(view: &'a ShardHandle, args: &[&[u8]], now_ms: u64) -> Re
 }
 
 fn begin(call: &mut ReadCall<'_>, may_store: bool) -> Result<Rest, Error> {
-    let options = Options::parse(call.args[1], &call.args[2..], may_store)?;
+    let options = Options::parse(call.args, may_store, call.space.rules())?;
     let sorting = Sorting::begin(call.space, call.args[1], &options)?;
     let mut left = ToAnswer { sorting, has_begun: false, open: None };
     // What is one slice is sorted at once, and answered if that is one step. An entry has always read all of it.

@@ -11,6 +11,7 @@ use crate::{Fault, Kind, Patch, ReadSpace, Record, Rules, Type, WriteSpace};
 use resp::Reply;
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::mem::discriminant;
 use vocab::limits::LONG_STRING_BYTES_MIN;
 
 pub(super) const ROWS: &[HandlerRow] = &[
@@ -238,6 +239,8 @@ struct Options<'a> {
     persist: bool,
     expiry: Option<(Unit, &'a [u8])>,
     condition: Option<Condition<'a>>,
+    /// A condition stands there several times: the last one counts.
+    has_more_conditions: bool,
 }
 
 impl<'a> Options<'a> {
@@ -255,9 +258,12 @@ impl<'a> Options<'a> {
                 options.expiry = Some((unit, amount));
             } else if of_set && let Some(condition) = Condition::parse(word, words.as_slice().first())? {
                 words.next();
-                if options.condition.replace(condition).is_some() || options.if_absent || options.if_present {
+                let before = options.condition.replace(condition);
+                let is_same = before.is_some_and(|before| discriminant(&before) == discriminant(&condition));
+                if before.is_some() && !is_same || options.if_absent || options.if_present {
                     return Err(SYNTAX.into());
                 }
+                options.has_more_conditions |= is_same;
             } else if of_set && is_word(word, "NX") && !options.if_present && options.condition.is_none() {
                 options.if_absent = true;
             } else if of_set && is_word(word, "XX") && !options.if_absent && options.condition.is_none() {
@@ -275,6 +281,16 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
+    /// Refuses a condition that not all replicas would understand in the same way.
+    fn check_condition(&self, space: &dyn WriteSpace) -> Outcome {
+        let Some(condition) = self.condition else { return Ok(()) };
+        check_release(space)?;
+        if space.rules() >= Rules::Fourth {
+            return Ok(());
+        }
+        if self.has_more_conditions { Err(SYNTAX.into()) } else { condition.check_digest() }
+    }
+
     fn expire_at_ms(&self, now_ms: u64, command: &str) -> Result<Option<u64>, Error> {
         self.expiry.map(|(unit, text)| unit.expiry(text, now_ms, command)).transpose()
     }
@@ -289,23 +305,21 @@ fn set(call: &mut WriteCall<'_>) -> Outcome {
     }
     let options = Options::parse(&call.args[3..], true)?;
     let mut expire_at_ms = options.expire_at_ms(call.space.now_ms(), "set")?;
-    if options.condition.is_some() {
-        check_release(call.space)?;
-    }
+    options.check_condition(call.space)?;
     if options.get || options.if_absent || options.if_present || options.keep_ttl || options.condition.is_some() {
         // Whether it is there, and when it expires, its head tells.
         let shows = options.get || options.condition.is_some();
         let old = if shows { call.space.get(key)? } else { call.space.stored(key)? };
+        let holds = match options.condition {
+            Some(condition) => condition.holds(old.as_ref().map(string_of).transpose()?)?,
+            None => true,
+        };
         if options.get {
             match &old {
                 Some(record) => call.reply.bulk(string_of(record)?),
                 None => call.reply.null(),
             }
         }
-        let holds = match options.condition {
-            Some(condition) => condition.holds(old.as_ref().map(string_of).transpose()?),
-            None => true,
-        };
         if options.if_absent && old.is_some() || options.if_present && old.is_none() || !holds {
             if !options.get {
                 call.reply.null();

@@ -6,7 +6,7 @@ use crate::format::element::position_of;
 use crate::format::field_expiry::{self, RowExpiries, is_about_expiry};
 use crate::format::keys;
 use crate::{
-    Fault, Heads, Layout, Need, ReadSpace, Record, RecordRange, Records, Rows, ShardSpace, ShardSpaces, Shards,
+    Fault, Heads, Layout, Need, ReadSpace, Record, RecordRange, Records, Rows, Rules, ShardSpace, ShardSpaces, Shards,
     WriteSpace,
 };
 use resp::table::CommandSpec;
@@ -29,8 +29,12 @@ pub(crate) struct TestSpace {
     pub writes: u64,
     /// How many calls have read; what a command may cost can be asserted.
     pub reads: u64,
+    /// How many steps commands have asked for (`ReadSpace::afford`).
+    pub steps: usize,
     /// What `counts_reads` answers.
     pub counts_reads: bool,
+    /// By which rules commands are evaluated: the newest ones, if nothing else is said.
+    pub rules: Rules,
     random: Prng,
     records: BTreeMap<Vec<u8>, Record>,
     /// The rows of large collections, by their tree keys.
@@ -51,7 +55,9 @@ impl TestSpace {
             version: 0,
             writes: 0,
             reads: 0,
+            steps: 0,
             counts_reads: false,
+            rules: Rules::NEWEST,
             random: Prng::new(42),
             records: BTreeMap::new(),
             elements: BTreeMap::new(),
@@ -196,8 +202,17 @@ impl ReadSpace for TestSpace {
         self.version
     }
 
+    fn afford(&mut self, steps: usize) -> Result<(), Fault> {
+        self.steps += steps;
+        Ok(())
+    }
+
     fn counts_reads(&self) -> bool {
         self.counts_reads
+    }
+
+    fn rules(&self) -> Rules {
+        self.rules
     }
 
     fn random_u64(&mut self) -> Result<u64, Fault> {

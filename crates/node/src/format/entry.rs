@@ -56,6 +56,7 @@ const KEY_BOUNDS: u8 = 14;
 const BOUNDS_OF_ALL: u8 = 16;
 const PIECES: u8 = 17;
 const LATER_RULES: u8 = 18;
+const FOURTH_RULES: u8 = 19;
 
 /// One item of an entry.
 #[derive(Debug, PartialEq, Eq)]
@@ -146,11 +147,14 @@ pub enum Rules {
     /// That, and a consumer of a stream's group that asks is noted although it gets nothing, SCAN looks at its cursor within a transaction, and
     /// ranges by rank have no LIMIT.
     Later,
+    /// That, and members that small sets are asked for count as what is read; streams, RESTORE, SORT, INCREX and words of hashes and sorted sets
+    /// are as in later releases of Redis. docs/FORMATS.md, item 19, has the list.
+    Fourth,
 }
 
 impl Rules {
     /// The newest ones.
-    pub const NEWEST: Self = Self::Later;
+    pub const NEWEST: Self = Self::Fourth;
 }
 
 /// Which commands of an entry are refused if they would leave a database with more keys than it may have.
@@ -366,6 +370,7 @@ impl EntryBuilder {
             Rules::First => return,
             Rules::Pieces => PIECES,
             Rules::Later => LATER_RULES,
+            Rules::Fourth => FOURTH_RULES,
         };
         self.take_prepared();
         self.is_second = true;
@@ -488,7 +493,7 @@ pub(crate) fn first_keys(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     // What is said before the commands.
     let mut ahead = reader.clone();
     while match ahead.u8() {
-        Ok(TOGETHER | GOING_ON | PIECES | LATER_RULES) => true,
+        Ok(TOGETHER | GOING_ON | PIECES | LATER_RULES | FOURTH_RULES) => true,
         Ok(KEY_BOUNDS | BOUNDS_OF_ALL) => key_bounds(&mut ahead).is_ok(),
         Ok(PACKING) => packing(&mut ahead).is_ok(),
         _ => false,
@@ -612,6 +617,7 @@ impl<'a> Iterator for Items<'a> {
             GOING_ON if self.evaluation == Evaluation::Second => Ok(Item::GoingOn),
             PIECES if self.evaluation == Evaluation::Second => Ok(Item::Rules(Rules::Pieces)),
             LATER_RULES if self.evaluation == Evaluation::Second => Ok(Item::Rules(Rules::Later)),
+            FOURTH_RULES if self.evaluation == Evaluation::Second => Ok(Item::Rules(Rules::Fourth)),
             KEY_BOUNDS if self.evaluation == Evaluation::Second => key_bounds(&mut self.reader).map(Item::KeyBounds),
             BOUNDS_OF_ALL if self.evaluation == Evaluation::Second => {
                 key_bounds(&mut self.reader).map(Item::BoundsOfAll)

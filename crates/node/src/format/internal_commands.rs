@@ -1,7 +1,7 @@
 //! Names of commands that nodes send each other and clients cannot send: they are not in the command table.
 
 /// Asks the leader of a shard for a page of its keys.
-pub(crate) const SHARD_PAGE: &[u8] = b"KV.PART";
+pub const SHARD_PAGE: &[u8] = b"KV.PART";
 /// Writes what the metadata group keeps of the store's programs.
 pub const PROGRAM: &[u8] = b"KV.PROGRAM";
 /// Writes a part of a large collection that is being copied.

@@ -33,6 +33,9 @@ pub(crate) const META_OF_DATABASES: &[u8] = b"database-slots";
 pub(crate) const META_EXPIRING_OF_DATABASES: &[u8] = b"expiring-database-slots";
 /// Counts of keys of cluster databases.
 pub(crate) const META_OF_CLUSTER_DATABASES: &[u8] = b"cluster-databases";
+/// The name of the meta record that holds the index as of which all these were written: u64, little-endian. In a tree of another index some of
+/// them are of before, for a release that did not know them has gone on with it.
+pub(crate) const META_COUNTED_AT: &[u8] = b"counted-at";
 /// The name of the meta record that holds which slots the shard owns, as of the tree's index.
 pub(crate) const META_SLOTS: &[u8] = b"slots";
 

@@ -77,6 +77,9 @@ pub const MATCHES_PATTERNS: u64 = 1 << 37;
 /// Of an operator's commands that are for no role of those who read: changes nothing, and the audit log does not have it.
 pub const ONLY_SHOWS: u64 = 1 << 13;
 
+/// What nodes make of clients' commands and send each other: refused to clients, whose rights are to the commands that these are made of.
+pub const FOR_NODES: u64 = 1 << 38;
+
 /// Logs its client in, if it has a name and a password.
 pub const LOGS_IN: u64 = 1 << 31;
 /// That its key is not there is no event, where Redis looks without telling.

@@ -121,12 +121,12 @@ fn write_key_spec(keys: &KeySpec, reply: &mut Reply) {
             let limits = [("lastkey", 0), ("keystep", 1), ("limit", 0)];
             write_search("find_keys", "range", &limits, reply);
         }
-        KeyPlace::Halved { word, from } => {
+        KeyPlace::Halved { word, told_from, .. } => {
             begin_search(reply, "begin_search", "keyword", 2);
             reply.bulk(b"keyword");
             reply.bulk(word.as_bytes());
             reply.bulk(b"startfrom");
-            reply.int(i64::from(from));
+            reply.int(i64::from(told_from));
             write_search("find_keys", "range", &[("lastkey", -1), ("keystep", 1), ("limit", 2)], reply);
         }
         KeyPlace::OneOrRest { at, .. } => {

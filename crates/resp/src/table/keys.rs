@@ -183,30 +183,37 @@ fn arguments_of(option: &[u8], options: &[OptionArguments]) -> usize {
     known.map_or(0, |(_, arguments)| *arguments)
 }
 
-/// The first half of what follows on a word, which is looked for from the argument `from` on. Where that is wrong there are no
-/// keys, and the handler refuses it.
-pub(super) fn halved(args: &[&[u8]], word: &str, from: u16) -> KeyPositions {
-    let at = args.iter().skip(usize::from(from)).position(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
-    let Some(next) = at.map(|at| usize::from(from) + at + 1) else { return KeyPositions::none() };
+/// Where what follows begins on the first `word` among the options from the argument `from` on, if there is one. What belongs to one of
+/// `options`, so many arguments each, is no word, whatever it says.
+fn behind_word(args: &[&[u8]], word: &str, from: u16, options: &[OptionArguments]) -> Option<usize> {
+    let mut at = usize::from(from);
+    while let Some(arg) = args.get(at) {
+        at += 1;
+        if arg.eq_ignore_ascii_case(word.as_bytes()) {
+            return Some(at);
+        }
+        at += arguments_of(arg, options);
+    }
+    None
+}
+
+/// The first half of what follows on a word, which is looked for from the argument `from` on, past `options` and what belongs to them.
+/// Where that is wrong there are no keys, and the handler refuses it.
+pub(super) fn halved(args: &[&[u8]], word: &str, from: u16, options: &[OptionArguments]) -> KeyPositions {
+    let Some(next) = behind_word(args, word, from, options) else { return KeyPositions::none() };
     let keys = args.len() - next;
     let end = if keys.is_multiple_of(2) { next + keys / 2 } else { next };
     KeyPositions(Places::Range { next, end, step: 1 })
 }
 
-/// The argument at `at`; where that is empty, everything behind a word that is looked for from the argument `from` on. What
-/// belongs to one of `options`, so many arguments each, is not that word, whatever it says.
+/// The argument at `at`; where that is empty, and a word is found from the argument `from` on, everything behind that. What belongs to
+/// one of `options`, so many arguments each, is not that word, whatever it says.
 pub(super) fn one_or_rest(args: &[&[u8]], at: u16, word: &str, from: u16, options: &[OptionArguments]) -> KeyPositions {
-    if args.get(usize::from(at)).is_none_or(|key| !key.is_empty()) {
-        return KeyPositions::range(args.len(), at, at as i16, 1);
+    let is_empty = args.get(usize::from(at)).is_some_and(|key| key.is_empty());
+    match behind_word(args, word, from, options).filter(|_| is_empty) {
+        Some(next) => KeyPositions(Places::Range { next, end: args.len(), step: 1 }),
+        None => KeyPositions::range(args.len(), at, at as i16, 1),
     }
-    let mut next = usize::from(from);
-    while let Some(arg) = args.get(next) {
-        if arg.eq_ignore_ascii_case(word.as_bytes()) {
-            return KeyPositions(Places::Range { next: next + 1, end: args.len(), step: 1 });
-        }
-        next += 1 + arguments_of(arg, options);
-    }
-    KeyPositions::none()
 }
 
 fn count(text: &[u8]) -> Option<usize> {

@@ -5,6 +5,7 @@ mod absent;
 pub mod behaviour;
 mod describe;
 mod docs;
+mod earlier;
 mod help;
 pub mod key_flag;
 mod keys;
@@ -17,6 +18,7 @@ pub use absent::is_absent;
 pub use behaviour::SecretArgs;
 pub use describe::command;
 pub use docs::docs_markdown;
+pub use earlier::earlier;
 pub use help::help;
 pub use keys::{ExecOp, KeyPositions, MalformedKeys, exec_ops};
 pub use resolve::{

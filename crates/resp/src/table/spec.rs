@@ -204,6 +204,10 @@ pub enum KeyPlace {
         word: &'static str,
         /// The first argument that may be that word.
         from: u16,
+        /// Options that may come before it, and how many arguments follow each.
+        options: &'static [OptionArguments],
+        /// From which argument on COMMAND INFO has clients look for it, which know no options.
+        told_from: u16,
     },
     /// The argument at `at`; where that is empty, everything behind a word.
     OneOrRest {
@@ -545,8 +549,8 @@ impl CommandSpec {
         if let [KeySpec { place: KeyPlace::Counted { count, step }, .. }] = self.key_specs {
             return counted(args, *count, *step);
         }
-        if let [KeySpec { place: KeyPlace::Halved { word, from }, .. }] = self.key_specs {
-            return Ok(halved(args, word, *from));
+        if let [KeySpec { place: KeyPlace::Halved { word, from, options, .. }, .. }] = self.key_specs {
+            return Ok(halved(args, word, *from, options));
         }
         Ok(KeyPositions::list(self.keys_and_flags(args)?.into_iter().map(|(at, _)| at).collect()))
     }
@@ -575,8 +579,8 @@ impl CommandSpec {
                 KeyPlace::Counted { count, step } => {
                     keys.extend(counted(args, count, step)?.map(|at| (at, flags)));
                 }
-                KeyPlace::Halved { word, from } => {
-                    keys.extend(halved(args, word, from).map(|at| (at, flags)));
+                KeyPlace::Halved { word, from, options, .. } => {
+                    keys.extend(halved(args, word, from, options).map(|at| (at, flags)));
                 }
                 KeyPlace::OneOrRest { at, word, from, options } => {
                     keys.extend(one_or_rest(args, at, word, from, options).map(|at| (at, flags)));

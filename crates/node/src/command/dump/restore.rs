@@ -8,8 +8,8 @@ use crate::command::string::put_string;
 use crate::command::zset::{self, Scored};
 use crate::command::{hash, list, stream};
 use crate::keyspace_events::Event;
-use crate::{Type, WriteSpace};
-use rdb::Value;
+use crate::{Rules, Type, WriteSpace};
+use rdb::{HashField, Value};
 use std::ops::RangeInclusive;
 use vocab::limits::{APPLY_INLINE_ROWS_MAX, RESTORED_BYTES_MAX, VALUE_BYTES_MAX};
 
@@ -82,9 +82,11 @@ fn is_over(payload: &Payload<'_>, now_ms: u64) -> bool {
 }
 
 /// What was dumped, by Redis or by Basalt. An event loop leaves it to a thread before it has read much: few bytes may become many
-/// elements. That is no bound of an entry, so what is taken in is the same for all releases.
+/// elements. That is no bound of an entry.
 fn decode<'a>(space: &mut dyn WriteSpace, bytes: &'a [u8]) -> Result<Payload<'a>, Error> {
-    match rdb::checked_body(bytes) {
+    // Replicas of earlier releases refuse what newer servers dump.
+    let takes_newest = space.rules() >= Rules::Fourth;
+    match if takes_newest { rdb::checked_body(bytes) } else { rdb::checked_body_before(bytes) } {
         Some((version, body)) => {
             space.visit_many(rdb::reading_effort(version, body, APPLY_INLINE_ROWS_MAX as u64))?;
             rdb::read_dump(version, body, RESTORED_BYTES_MAX).map(Payload::Value).map_err(|_| BAD_DATA.into())
@@ -135,8 +137,11 @@ fn put(space: &mut dyn WriteSpace, key: &[u8], expire_at_ms: Option<u64>, value:
         Value::Hash(fields) => {
             let now_ms = space.now_ms();
             let seen = fields.iter().filter(|field| field.expire_at_ms.is_none_or(|at_ms| at_ms > now_ms));
+            // As with keys; an entry of an earlier release is taken as it is.
+            let last_ms = if space.rules() >= Rules::Fourth { i64::MAX.unsigned_abs() } else { u64::MAX };
+            let expiry = |field: &HashField| field.expire_at_ms.map(|at_ms| at_ms.min(last_ms));
             let fields: Vec<_> =
-                seen.map(|field| (field.name.as_slice(), field.value.as_slice(), field.expire_at_ms)).collect();
+                seen.map(|field| (field.name.as_slice(), field.value.as_slice(), expiry(field))).collect();
             hash::restore(space, Type::Hash, key, expire_at_ms, &fields)
         }
         Value::Stream(stream) => {

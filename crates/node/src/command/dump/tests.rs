@@ -5,7 +5,7 @@ use crate::command::call::{Call, Error};
 use crate::command::testspace::{self, TestSpace};
 use crate::space::apply::{LoopBudget, Place};
 use crate::test_shard::empty_shard;
-use crate::{EntrySpace, Evaluation, Fault, ReadSpace};
+use crate::{EntrySpace, Evaluation, Fault, ReadSpace, Rules};
 use resp::{Proto, Reply};
 use vocab::ShardId;
 use vocab::limits::BULK_BYTES_MAX;
@@ -187,5 +187,65 @@ fn each_type_comes_back() {
             run(&mut space, &[b"RESTORE", b"copy", b"0", &bytes, b"REPLACE"]).unwrap();
             assert!(dumped(&mut space, b"copy") == bytes, "{} of {count}", key.escape_ascii());
         }
+    }
+}
+
+#[test]
+fn the_expiry_of_a_field_is_no_later_than_that_of_a_key() {
+    let mut space = TestSpace::new();
+    let field =
+        |name: &[u8], at_ms| rdb::HashField { name: name.to_vec(), value: b"v".to_vec(), expire_at_ms: Some(at_ms) };
+    let hash = rdb::Value::Hash(vec![field(b"a", space.now_ms + 1000), field(b"b", u64::MAX)]);
+    let dump = rdb::write_dump(&hash).unwrap();
+    run(&mut space, &[b"RESTORE", b"h", b"0", &dump]).unwrap();
+    let told = run(&mut space, &[b"HPEXPIRETIME", b"h", b"FIELDS", b"1", b"b"]).unwrap();
+    assert_eq!(told, format!("*1\r\n:{}\r\n", i64::MAX).as_bytes());
+}
+
+#[test]
+fn what_redis_8_8_gave_back_is_pending_for_no_consumer() {
+    let id = |ms: u64| (u128::from(ms) << 64).to_be_bytes();
+    let stream = [
+        // No entries; the last id, the first one, the highest that was deleted, and how many there were.
+        &[rdb::types::STREAM_5, 0, 0, 5, 0, 0, 0, 0, 0, 2][..],
+        // A group, in which two are pending; a consumer that has the second; the first, which was given back.
+        &[1, 1, b'g', 5, 0, 2, 2],
+        &id(1),
+        &0u64.to_le_bytes(),
+        &[3],
+        &id(2),
+        &1000u64.to_le_bytes(),
+        &[2, 1, 1, b'c'],
+        &1000u64.to_le_bytes(),
+        &1000u64.to_le_bytes(),
+        &[1],
+        &id(2),
+        &[1],
+        &id(1),
+        // How long requests of producers are kept and how many, and that there are none.
+        &[0x40, 100, 0x40, 100, 0, 0, 0],
+    ]
+    .concat();
+    let mut space = TestSpace::new();
+    assert_eq!(run(&mut space, &[b"RESTORE", b"s", b"0", &rdb::seal(stream, 14)]).unwrap(), b"+OK\r\n");
+    let first = run(&mut space, &[b"XPENDING", b"s", b"g", b"-", b"+", b"1"]).unwrap();
+    assert_eq!(first, b"*1\r\n*4\r\n$3\r\n1-0\r\n$0\r\n\r\n:-1\r\n:3\r\n");
+    let all = run(&mut space, &[b"XPENDING", b"s", b"g"]).unwrap();
+    assert_eq!(all, b"*4\r\n:2\r\n$3\r\n1-0\r\n$3\r\n2-0\r\n*1\r\n*2\r\n$1\r\nc\r\n$1\r\n1\r\n");
+}
+
+#[test]
+fn dumps_that_releases_before_refuse_are_refused_by_their_rules() {
+    let body = b"\0\x01v";
+    let mut unchecked = rdb::seal(body.to_vec(), rdb::VERSION);
+    let sum = unchecked.len() - size_of::<u64>();
+    unchecked[sum..].fill(0);
+    for dump in [rdb::seal(body.to_vec(), 13), rdb::seal(body.to_vec(), 81), unchecked] {
+        let mut space = TestSpace::new();
+        space.rules = Rules::Later;
+        let outcome = run(&mut space, &[b"RESTORE", b"k", b"0", &dump]);
+        assert!(matches!(outcome, Err(Error::Reply(text)) if text == TORN));
+        space.rules = Rules::Fourth;
+        assert_eq!(run(&mut space, &[b"RESTORE", b"k", b"0", &dump]).unwrap(), b"+OK\r\n");
     }
 }

@@ -6,6 +6,7 @@ use crate::command::args::{check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
 use crate::command::expiry::Conditions;
 use crate::keyspace_events::Event;
+use crate::{Rules, WriteSpace};
 use std::borrow::Cow;
 
 /// The last time at which a field may expire, in ms since the epoch, as in Redis.
@@ -21,9 +22,18 @@ const REMOVED: i64 = 2;
 /// The error about a number of fields, where no other is told.
 pub(super) const NOT_POSITIVE: &str = "ERR Number of fields must be a positive integer";
 const MANDATORY: &str = "ERR Mandatory argument FIELDS is missing or not at the right position";
+const OTHER_NUMBER: &str = "ERR The `numfields` parameter must match the number of arguments";
 const TWO_CONDITIONS: &str = "ERR Only one of FXX or FNX arguments can be specified";
-const TWO_LIFETIMES: &str = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
-const HSETEX_ARITY: &str = "ERR wrong number of arguments for 'hsetex' command";
+
+/// What is told of HEXPIRE and the like, as in Redis 7.4.
+const OF_HEXPIRE: Texts = Texts {
+    no_count: "ERR FIELDS requires at least numfields and one field argument",
+    not_positive: "ERR Parameter `numFields` should be greater than 0",
+    too_few: OTHER_NUMBER,
+    missing: MANDATORY,
+};
+const OF_HGETEX: Texts = Texts { no_count: "ERR wrong number of arguments for 'hgetex' command", ..Texts::OF_REDIS_8 };
+const OF_HSETEX: Texts = Texts { no_count: "ERR wrong number of arguments for 'hsetex' command", ..Texts::OF_REDIS_8 };
 
 /// The fields of `FIELDS count field …`.
 pub(super) fn counted_fields<'a>(words: &'a [&'a [u8]], not_positive: &'static str) -> Result<&'a [&'a [u8]], Error> {
@@ -33,9 +43,83 @@ pub(super) fn counted_fields<'a>(words: &'a [&'a [u8]], not_positive: &'static s
     }
     let count = resp::parse_integer(count).filter(|count| *count > 0).ok_or(not_positive)?;
     if count.unsigned_abs() != fields.len() as u64 {
-        return Err("ERR The `numfields` parameter must match the number of arguments".into());
+        return Err(OTHER_NUMBER.into());
     }
     Ok(fields)
+}
+
+/// What is told of words that are wrong.
+struct Texts {
+    /// Nothing is behind FIELDS.
+    no_count: &'static str,
+    not_positive: &'static str,
+    /// There are fewer fields than their number says.
+    too_few: &'static str,
+    /// FIELDS is not there.
+    missing: &'static str,
+}
+
+impl Texts {
+    const OF_REDIS_8: Self = Self {
+        no_count: "",
+        not_positive: "ERR invalid number of fields",
+        too_few: "ERR wrong number of arguments",
+        missing: "ERR missing FIELDS argument",
+    };
+}
+
+/// The words of HEXPIRE, HGETEX and HSETEX: `FIELDS count field …` among options, in any order.
+struct Words<'a> {
+    /// What is counted: fields, or fields and values in turn.
+    fields: &'a [&'a [u8]],
+    /// How many options there are.
+    options: usize,
+    /// All of them are before FIELDS.
+    is_fields_last: bool,
+}
+
+impl<'a> Words<'a> {
+    /// Reads them; a field has `size` words. `option` is told an option, what is behind it and whether it is behind the fields. It answers how
+    /// many of the words behind it are its own.
+    fn read(
+        words: &'a [&'a [u8]],
+        size: usize,
+        texts: &Texts,
+        mut option: impl FnMut(&'a [u8], &'a [&'a [u8]], bool) -> Result<usize, Error>,
+    ) -> Result<Self, Error> {
+        let (mut fields, mut options, mut is_fields_last, mut rest) = (None, 0, false, words);
+        while let [word, behind @ ..] = rest {
+            if !is_word(word, "FIELDS") {
+                rest = &behind[option(word, behind, fields.is_some())?..];
+                (options, is_fields_last) = (options + 1, false);
+                continue;
+            }
+            if fields.is_some() {
+                return Err("ERR FIELDS keyword specified multiple times".into());
+            }
+            let [count, behind @ ..] = behind else { return Err(texts.no_count.into()) };
+            let count = resp::parse_integer(count).filter(|count| (1..=i64::from(i32::MAX)).contains(count));
+            let count = count.ok_or(texts.not_positive)?.unsigned_abs() as usize;
+            let (found, behind) = behind.split_at_checked(size * count).ok_or(texts.too_few)?;
+            (fields, is_fields_last, rest) = (Some(found), true, behind);
+        }
+        Ok(Self { fields: fields.ok_or(texts.missing)?, options, is_fields_last })
+    }
+
+    /// Refuses, by their rules, what earlier releases do: options behind the fields, and more of them than so many.
+    fn check_order(&self, space: &dyn WriteSpace, options_max: usize) -> Outcome {
+        let is_known = self.is_fields_last && self.options <= options_max || space.rules() >= Rules::Fourth;
+        if is_known { Ok(()) } else { Err(MANDATORY.into()) }
+    }
+}
+
+fn unknown(word: &[u8]) -> Error {
+    Error::Reply(format!("ERR unknown argument: {}", String::from_utf8_lossy(word)).into())
+}
+
+/// Whether a word is an option that names a time.
+fn is_time(word: &[u8]) -> bool {
+    ["EX", "PX", "EXAT", "PXAT"].iter().any(|name| is_word(word, name))
 }
 
 /// A time at which fields expire, in ms since the epoch, of an argument in units of `scale` ms.
@@ -63,10 +147,20 @@ pub(super) fn expire(call: &mut WriteCall<'_>, command: &str, scale: i64, from_n
     let hash = Stored::load(call.space, call.args[1])?;
     let now_ms = call.space.now_ms();
     let at_ms = time_of(call.args[2], command, scale, if from_now { now_ms as i64 } else { 0 })?;
-    let conditions = usize::from(Conditions::has(call.args[3]));
-    let (conditions, words) = call.args[3..].split_at(conditions);
-    let conditions = Conditions::parse(conditions)?;
-    let fields = counted_fields(words, "ERR Parameter `numFields` should be greater than 0")?;
+    let (mut condition, mut is_one): (Option<&[u8]>, _) = (None, true);
+    let words = Words::read(&call.args[3..], 1, &OF_HEXPIRE, |word, _, is_behind| {
+        if !Conditions::has(word) {
+            return Err(if is_behind { OTHER_NUMBER } else { MANDATORY }.into());
+        }
+        is_one &= condition.replace(word).is_none_or(|before| before.eq_ignore_ascii_case(word));
+        Ok(0)
+    })?;
+    words.check_order(call.space, 1)?;
+    if !is_one {
+        return Err("ERR Multiple condition flags specified".into());
+    }
+    let conditions = Conditions::parse(condition.as_slice())?;
+    let fields = words.fields;
     check_release(call.space)?;
     call.reply.array(fields.len());
     let Some(hash) = hash else {
@@ -168,15 +262,22 @@ pub(super) fn hgetex(call: &mut WriteCall<'_>) -> Outcome {
     let hash = Stored::load(call.space, call.args[1])?;
     let now_ms = call.space.now_ms();
     // What the fields become: nothing if no option says so.
-    let (becomes, words): (Option<FieldState>, _) = if is_word(call.args[2], "PERSIST") {
-        (Some(Some(None)), &call.args[3..])
-    } else {
-        match time_option(call.args[2], call.args.get(3), "hgetex", now_ms)? {
-            Some(at_ms) => (Some((at_ms > now_ms).then_some(Some(at_ms))), &call.args[4..]),
-            None => (None, &call.args[2..]),
+    let mut becomes: Option<FieldState> = None;
+    let words = Words::read(&call.args[2..], 1, &OF_HGETEX, |word, behind, _| {
+        let is_persistent = is_word(word, "PERSIST");
+        if becomes.is_some() && (is_persistent || is_time(word)) {
+            return Err("ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified".into());
         }
-    };
-    let fields = counted_fields(words, NOT_POSITIVE)?;
+        if is_persistent {
+            becomes = Some(Some(None));
+            return Ok(0);
+        }
+        let at_ms = time_option(word, behind.first(), "hgetex", now_ms)?.ok_or_else(|| unknown(word))?;
+        becomes = Some((at_ms > now_ms).then_some(Some(at_ms)));
+        Ok(1)
+    })?;
+    words.check_order(call.space, 1)?;
+    let fields = words.fields;
     check_release(call.space)?;
     call.reply.array(fields.len());
     let Some(hash) = hash else {
@@ -198,76 +299,50 @@ pub(super) fn hgetex(call: &mut WriteCall<'_>) -> Outcome {
     write_told(edit, call, event)
 }
 
-/// The arguments of HSETEX behind the key.
-struct SetArguments<'a> {
+/// What options of HSETEX say.
+struct SetOptions {
     /// All fields must be there, or none of them.
     all_there: Option<bool>,
-    lifetime: Lifetime,
-    /// Fields and values in turn.
-    pairs: &'a [&'a [u8]],
+    lifetime: Option<Lifetime>,
+    now_ms: u64,
 }
 
-impl<'a> SetArguments<'a> {
-    fn parse(words: &'a [&'a [u8]], now_ms: u64) -> Result<Self, Error> {
-        let (mut all_there, mut lifetime, mut rest) = (None, None, words);
-        while let [word, behind @ ..] = rest {
-            rest = behind;
-            if is_word(word, "FIELDS") {
-                let [count, pairs @ ..] = behind else { return Err(HSETEX_ARITY.into()) };
-                let count = resp::parse_integer(count).filter(|count| (1..=i64::from(i32::MAX)).contains(count));
-                let count = count.ok_or("ERR invalid number of fields")?;
-                if pairs.len() as u64 != 2 * count.unsigned_abs() {
-                    return Err(HSETEX_ARITY.into());
-                }
-                return Ok(Self { all_there, lifetime: lifetime.unwrap_or(Lifetime::None), pairs });
-            }
-            if let Some(is_there) = Self::condition(word) {
-                if all_there.replace(is_there).is_some() {
-                    return Err(TWO_CONDITIONS.into());
-                }
-                continue;
-            }
-            let is_kept = is_word(word, "KEEPTTL");
-            let is_time = ["EX", "PX", "EXAT", "PXAT"].iter().any(|name| is_word(word, name));
-            if (is_kept || is_time) && lifetime.is_some() {
-                return Err(TWO_LIFETIMES.into());
-            }
-            lifetime = if is_kept {
-                Some(Lifetime::Kept)
-            } else if let Some(at_ms) = time_option(word, behind.first(), "hsetex", now_ms)? {
-                rest = &behind[1..];
-                Some(Lifetime::Until(at_ms))
-            } else {
-                let text = format!("ERR unknown argument: {}", String::from_utf8_lossy(word));
-                return Err(Error::Reply(text.into()));
-            };
+impl SetOptions {
+    /// Takes an option, and what is behind it. Answers how many of the words behind it are its own.
+    fn take(&mut self, word: &[u8], behind: &[&[u8]]) -> Result<usize, Error> {
+        let all_there = is_word(word, "FXX");
+        if all_there || is_word(word, "FNX") {
+            return if self.all_there.replace(all_there).is_none() { Ok(0) } else { Err(TWO_CONDITIONS.into()) };
         }
-        Err("ERR missing FIELDS argument".into())
-    }
-
-    fn condition(word: &[u8]) -> Option<bool> {
-        if is_word(word, "FXX") {
-            Some(true)
-        } else if is_word(word, "FNX") {
-            Some(false)
-        } else {
-            None
+        let is_kept = is_word(word, "KEEPTTL");
+        if (is_kept || is_time(word)) && self.lifetime.is_some() {
+            return Err("ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified".into());
         }
+        if is_kept {
+            self.lifetime = Some(Lifetime::Kept);
+            return Ok(0);
+        }
+        let at_ms = time_option(word, behind.first(), "hsetex", self.now_ms)?.ok_or_else(|| unknown(word))?;
+        self.lifetime = Some(Lifetime::Until(at_ms));
+        Ok(1)
     }
 }
 
 /// HSETEX: sets fields, and when they expire, if all of them are there, or none.
 pub(super) fn hsetex(call: &mut WriteCall<'_>) -> Outcome {
     let now_ms = call.space.now_ms();
-    let arguments = SetArguments::parse(&call.args[2..], now_ms)?;
+    let mut options = SetOptions { all_there: None, lifetime: None, now_ms };
+    let words = Words::read(&call.args[2..], 2, &OF_HSETEX, |word, behind, _| options.take(word, behind))?;
+    words.check_order(call.space, usize::MAX)?;
+    let (pairs, lifetime) = (words.fields, options.lifetime.unwrap_or(Lifetime::None));
     let hash = Stored::load(call.space, call.args[1])?;
     check_release(call.space)?;
-    if let Some(all_there) = arguments.all_there {
+    if let Some(all_there) = options.all_there {
         let states = match &hash {
             Some(hash) => Some(States::of(hash, call.space)?),
             None => None,
         };
-        for field in arguments.pairs.iter().step_by(2) {
+        for field in pairs.iter().step_by(2) {
             let is_there = match &states {
                 Some(states) => states.get(call.space, field)?.is_some(),
                 None => false,
@@ -278,10 +353,10 @@ pub(super) fn hsetex(call: &mut WriteCall<'_>) -> Outcome {
             }
         }
     }
-    match (arguments.lifetime, &hash) {
+    match (lifetime, &hash) {
         // What would have expired by now is removed.
         (Lifetime::Until(at_ms), hash) if at_ms <= now_ms => {
-            let fields: Vec<&[u8]> = arguments.pairs.iter().step_by(2).copied().collect();
+            let fields: Vec<&[u8]> = pairs.iter().step_by(2).copied().collect();
             let is_gone = match hash {
                 Some(hash) => expiring::remove(call.space, hash, &fields)?.is_gone,
                 None => true,
@@ -290,7 +365,7 @@ pub(super) fn hsetex(call: &mut WriteCall<'_>) -> Outcome {
             call.space.notify_removal(Event::HDEL, call.args[1], is_gone);
         }
         (lifetime, hash) => {
-            expiring::put(call.space, call.args[1], hash.as_ref(), arguments.pairs, lifetime)?;
+            expiring::put(call.space, call.args[1], hash.as_ref(), pairs, lifetime)?;
             call.space.notify(Event::HSET, call.args[1]);
             if let Lifetime::Until(_) = lifetime {
                 call.space.notify(Event::HEXPIRE, call.args[1]);

@@ -171,7 +171,10 @@ impl<'a> Options<'a> {
         let mut options = Self { count: 10, pattern: None, no_values: false };
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            if is_hash && args::is_word(word, "NOVALUES") {
+            if args::is_word(word, "NOVALUES") {
+                if !is_hash {
+                    return Err(args::NO_VALUES.into());
+                }
                 options.no_values = true;
                 continue;
             }

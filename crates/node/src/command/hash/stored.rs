@@ -7,10 +7,13 @@ use crate::command::error::corrupt;
 use crate::format::element;
 use crate::format::field_expiry::{LiveFields, Places, RowExpiries};
 use crate::format::packed_hash::{self as packed, Entry, Malformed, Packed, Varint};
-use crate::{Kind, Layout, ReadSpace, Record, Rows, Type};
+use crate::{Kind, Layout, ReadSpace, Record, Rows, Rules, Type};
 use std::ops::Deref;
 use storage::Slice;
 use vocab::limits;
+
+/// What it takes to pass one field of a small hash, in steps of `ReadSpace::afford`.
+const STEPS_OF_A_FIELD: usize = 2;
 
 /// How many elements of a large hash are read at a time.
 const CHUNK: usize = 128;
@@ -253,6 +256,18 @@ impl<'k> Stored<'k> {
                 Ok(found.map(Value::Element))
             }
         }
+    }
+
+    /// Asked before one of very many fields is looked up: those of a small hash are gone through from the first, which counts in an entry,
+    /// by its fourth rules.
+    pub(in crate::command) fn afford_asking(&self, space: &mut dyn ReadSpace) -> Result<(), Error> {
+        if let Form::Inline(record) = &self.form
+            && space.counts_reads()
+            && space.rules() >= Rules::Fourth
+        {
+            space.afford(STEPS_OF_A_FIELD * self.packed(record)?.count())?;
+        }
+        Ok(())
     }
 
     /// Calls `visit` with the space and every field and value that is seen: an inline hash's in the order in which they

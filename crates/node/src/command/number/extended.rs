@@ -34,6 +34,12 @@ pub(in crate::command) enum Extended {
 impl Extended {
     /// 0
     pub(in crate::command) const ZERO: Self = Self::Finite { negative: false, mantissa: 0, exponent: 0 };
+    /// The largest finite one.
+    pub(in crate::command) const HIGHEST: Self =
+        Self::Finite { negative: false, mantissa: u64::MAX, exponent: EXPONENT_END - 64 };
+    /// The smallest finite one, which is below zero.
+    pub(in crate::command) const LOWEST: Self =
+        Self::Finite { negative: true, mantissa: u64::MAX, exponent: EXPONENT_END - 64 };
 
     /// Reads what C's `strtold` reads: decimal, hexadecimal or infinite, without blanks; `None` if it is anything
     /// else, or out of range.
@@ -288,6 +294,8 @@ mod tests {
             assert_eq!(Extended::parse(text.as_bytes()), Some(Extended::Infinite));
         }
         let largest = Extended::parse(b"1.18973149535723176502e4932").unwrap();
+        assert_eq!(largest, Extended::HIGHEST);
+        assert_eq!(Extended::ZERO.checked_sub(largest), Some(Extended::LOWEST));
         assert_eq!(largest.checked_add(largest), None);
         assert_eq!(largest.to_text().len(), 4933);
         assert_eq!(Extended::parse(b"0e99999999999"), Some(Extended::ZERO));

@@ -91,7 +91,12 @@ impl<'k> Combination<'k> {
                 }
             }
         }
-        Ok(Self { operation, walked, heads: BinaryHeap::new(), has_begun: false, asked: found })
+        let made = Self { operation, walked, heads: BinaryHeap::new(), has_begun: false, asked: found };
+        // Few rows may be much work. In an entry each question counts, by later rules.
+        if !space.counts_reads() {
+            space.visit_many(made.work()?)?;
+        }
+        Ok(made)
     }
 
     /// What is made of the sets.
@@ -130,6 +135,7 @@ impl<'k> Combination<'k> {
         'members: while let Some(name) = walk.take(space)? {
             let member = walk.set.field_of(&name)?;
             for set in &self.asked {
+                set.afford_asking(space)?;
                 if set.get(space, member)?.is_some() != wanted {
                     continue 'members;
                 }

@@ -52,7 +52,8 @@ impl Claim<'_> {
             None => *self.taker.insert(change.take_part(space, stream, self.consumer)?.0),
         };
         change.is_active(consumer, space.now_ms());
-        let deliveries = self.deliveries.unwrap_or_else(|| next_delivery(base.deliveries, self.ids_only));
+        let counted = if self.ids_only { base.deliveries } else { base.next_delivery() };
+        let deliveries = self.deliveries.unwrap_or(counted);
         let pending = Pending { consumer, delivered_ms: self.delivered_ms, deliveries, ..base };
         change.put(space, stream, entry.id, before, pending)?;
         if self.ids_only {
@@ -61,11 +62,6 @@ impl Claim<'_> {
         }
         entry.write(reply).map_err(|why| stream.malformed(why))
     }
-}
-
-/// How often an entry has been delivered once it is claimed. XNACK FATAL leaves the highest number.
-fn next_delivery(deliveries: u64, ids_only: bool) -> u64 {
-    if ids_only { deliveries } else { (deliveries + 1).min(i64::MAX as u64) }
 }
 
 /// The stream and the group that a command is about.

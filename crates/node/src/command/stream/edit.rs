@@ -5,6 +5,7 @@ use super::requests;
 use super::stored::Stream;
 use super::trim::{TrimWords, cut, new_entry, new_id};
 use super::write::{append, delete};
+use crate::Rules;
 use crate::command::args::{NO_SUCH_KEY, SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
 use crate::keyspace_events::Event;
@@ -12,7 +13,7 @@ use vocab::limits::VALUE_BYTES_MAX;
 
 pub(super) fn xadd(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
-    let words = TrimWords::parse(&call.args[2..], true)?;
+    let words = TrimWords::parse(&call.args[2..], true, call.space.rules())?;
     let strings = call.args.get(2 + words.count..).unwrap_or_default();
     if strings.is_empty() || strings.len() % 2 == 1 {
         return Err("ERR wrong number of arguments for 'xadd' command".into());
@@ -62,7 +63,7 @@ pub(super) fn xadd(call: &mut WriteCall<'_>) -> Outcome {
 
 pub(super) fn xtrim(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
-    let words = TrimWords::parse(&call.args[2..], false)?;
+    let words = TrimWords::parse(&call.args[2..], false, call.space.rules())?;
     let mut removed = 0;
     if let Some(trim) = words.trim
         && let Some(mut stream) = Stream::load(call.space, call.args[1])?
@@ -123,6 +124,10 @@ pub(super) fn xsetid(call: &mut WriteCall<'_>) -> Outcome {
         }
     }
     let mut stream = Stream::load(call.space, call.args[1])?.ok_or(NO_SUCH_KEY)?;
+    // As in Redis 7.2. Rows of entries that were deleted keep their ids, by which others are searched for.
+    if call.space.rules() >= Rules::Fourth && id < stream.meta.max_deleted_id.max(stream.last_row_id(call.space)?) {
+        return Err("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id".into());
+    }
     if let Some(last) = stream.last(call.space)? {
         if id < last.id {
             return Err("ERR The ID specified in XSETID is smaller than the target stream top item".into());

@@ -93,8 +93,21 @@ impl Entry {
 
     /// Answers the id and the fields.
     pub(super) fn write(&self, reply: &mut Reply) -> Result<(), Malformed> {
+        self.write_of(2, reply)
+    }
+
+    /// The same with how long it has been pending, in ms, and how often it was delivered.
+    pub(super) fn write_pending(&self, idle_ms: u64, deliveries: u64, reply: &mut Reply) -> Result<(), Malformed> {
+        self.write_of(4, reply)?;
+        reply.int(idle_ms as i64);
+        reply.int(deliveries as i64);
+        Ok(())
+    }
+
+    /// Answers the id and the fields: the first two of so many parts.
+    fn write_of(&self, parts: usize, reply: &mut Reply) -> Result<(), Malformed> {
         let strings = self.strings()?;
-        reply.array(2);
+        reply.array(parts);
         write_id(self.id, reply);
         reply.array(strings.len());
         strings.into_iter().for_each(|string| reply.bulk(string));

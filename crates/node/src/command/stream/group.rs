@@ -133,21 +133,34 @@ impl Group {
     }
 
     /// An entry was delivered.
-    pub(super) fn deliver(&mut self, meta: &Meta, id: StreamId, at: Ordinal) {
+    pub(super) fn deliver(&mut self, meta: &Meta, id: StreamId, at: Ordinal, rules: Rules) {
+        // From `Rules::Fourth` on as in Redis 7.4.3: between the last that was delivered and this one none is missing.
+        let is_next = if rules >= Rules::Fourth {
+            self.last_id >= meta.first_id && !meta.has_gone_since(self.last_id, rules)
+        } else {
+            !meta.has_gone_since(id, rules)
+        };
         match self.read {
-            Some(read) if !meta.has_gone_since(id) => self.read = Some(read + 1),
-            _ if meta.added > 0 => self.read = meta.added_up_to(id),
+            Some(read) if is_next => self.read = Some(read + 1),
+            _ if meta.added > 0 => self.read = meta.added_up_to(id, rules),
             _ => {}
         }
         (self.last_id, self.next) = (id, Ordinal(at.0 + 1));
     }
 
-    /// How many entries are still to be delivered, if that is known.
-    pub(super) fn lag(&self, meta: &Meta) -> Option<i64> {
+    /// How many entries are still to be delivered, if that is known. A script may go by it, so it depends on the rules.
+    pub(super) fn lag(&self, meta: &Meta, rules: Rules) -> Option<i64> {
+        if meta.added == 0 {
+            return Some(0);
+        }
+        // All that are there, if none of them has been delivered, and all that XDEL has removed lie before the first.
+        let are_all_to_come = meta.length == 0 || self.last_id < meta.first_id && meta.max_deleted_id < meta.first_id;
+        if rules >= Rules::Fourth && are_all_to_come {
+            return Some(meta.length as i64);
+        }
         let read = match self.read {
-            _ if meta.added == 0 => 0,
-            Some(read) if !meta.has_gone_since(self.last_id) => read,
-            _ => meta.added_up_to(self.last_id)?,
+            Some(read) if !meta.has_gone_since(self.last_id, rules) => read,
+            _ => meta.added_up_to(self.last_id, rules)?,
         };
         Some(meta.added.wrapping_sub(read) as i64)
     }
@@ -188,6 +201,11 @@ impl Pending {
     /// Whether XNACK has released it: it is pending for no consumer, and each may claim it at once.
     pub(super) fn is_released(&self) -> bool {
         self.consumer == ConsumerId::NONE
+    }
+
+    /// How often it has been delivered once it is again. XNACK FATAL leaves the highest number.
+    pub(super) fn next_delivery(&self) -> u64 {
+        self.deliveries.saturating_add(1).min(i64::MAX as u64)
     }
 
     fn encode(&self) -> Vec<u8> {

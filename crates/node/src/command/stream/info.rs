@@ -4,14 +4,16 @@ use super::entry::write_id;
 use super::group::{Group, NameWalk, Pending};
 use super::groups::{no_group_of, unknown_words};
 use super::id::StreamId;
+use super::known_requests::KnownRequests;
 use super::names;
 use super::pending::{ConsumerNames, each_consumer};
+use super::producers::Producers;
 use super::range::EntryRange;
 use super::stored::Stream;
-use crate::ReadSpace;
 use crate::command::args::{NO_SUCH_KEY, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::command::steps::Progress;
+use crate::{ReadSpace, Rules};
 use resp::Reply;
 
 /// Entries, and pending entries of each group and consumer, that FULL shows if it is not told how many.
@@ -61,7 +63,7 @@ pub(super) fn groups(call: &mut ReadCall<'_>) -> Outcome {
     let stream = Stream::load(call.space, call.args[2])?.ok_or(NO_SUCH_KEY)?;
     let reply = &mut *call.reply;
     reply.array(stream.meta.groups as usize);
-    each_group(call.space, &stream, |_, name, group| {
+    each_group(call.space, &stream, |space, name, group| {
         reply.map(6);
         text(reply, "name");
         reply.bulk(name);
@@ -69,7 +71,7 @@ pub(super) fn groups(call: &mut ReadCall<'_>) -> Outcome {
         number(reply, "pending", group.pending);
         id(reply, "last-delivered-id", group.last_id);
         number_or_null(reply, "entries-read", group.read.map(|read| read as i64));
-        number_or_null(reply, "lag", group.lag(&stream.meta));
+        number_or_null(reply, "lag", group.lag(&stream.meta, space.rules()));
         Ok(())
     })
 }
@@ -105,6 +107,16 @@ fn full_count(words: &[&[u8]]) -> Result<Option<u64>, Error> {
     }
 }
 
+/// What is known of the requests of producers now, if there ever were any.
+fn producers_of(space: &mut dyn ReadSpace, stream: &Stream<'_>) -> Result<Option<Producers>, Error> {
+    match (&stream.producers, stream.rows()) {
+        (Some(_), Some(rows)) if space.rules() >= Rules::Fourth => {
+            Ok(Some(KnownRequests::of(stream, rows).live(space)?))
+        }
+        (producers, _) => Ok(producers.clone()),
+    }
+}
+
 pub(super) fn stream(call: &mut ReadCall<'_>) -> Outcome {
     let stream = Stream::load(call.space, call.args[2])?.ok_or(NO_SUCH_KEY)?;
     let count = full_count(call.args)?;
@@ -112,7 +124,7 @@ pub(super) fn stream(call: &mut ReadCall<'_>) -> Outcome {
     let meta = &stream.meta;
     // Redis tells of its radix tree here: one key for each of its nodes, about.
     let nodes = if meta.length == 0 { 0 } else { meta.next.0.div_ceil(100) - meta.first.0 / 100 };
-    let producers = stream.producers.as_ref();
+    let producers = producers_of(space, &stream)?;
     reply.map(if count.is_some() { 9 } else { 10 } + if producers.is_some() { 6 } else { 0 });
     number(reply, "length", meta.length);
     number(reply, "radix-tree-keys", nodes);
@@ -154,6 +166,19 @@ pub(super) fn stream(call: &mut ReadCall<'_>) -> Outcome {
     each_group(space, &stream, |space, name, group| full_group(space, &stream, name, group, most, reply))
 }
 
+/// How many pending entries of a group XNACK has released: those that are no consumer's.
+fn released(space: &mut dyn ReadSpace, stream: &Stream<'_>, group: &Group) -> Result<u64, Error> {
+    if group.pending == 0 || space.rules() < Rules::Fourth {
+        return Ok(0);
+    }
+    let mut owned = 0;
+    each_consumer(space, stream, group, |_, _, consumer| {
+        owned += consumer.pending;
+        Ok(())
+    })?;
+    Ok(group.pending.saturating_sub(owned))
+}
+
 fn full_group(
     space: &mut dyn ReadSpace,
     stream: &Stream<'_>,
@@ -162,13 +187,18 @@ fn full_group(
     most: u64,
     reply: &mut Reply,
 ) -> Outcome {
-    reply.map(7);
+    // Redis 8.8 tells it always, but clients of earlier releases refuse what they do not know.
+    let released = released(space, stream, group)?;
+    reply.map(if released > 0 { 8 } else { 7 });
     text(reply, "name");
     reply.bulk(name);
     id(reply, "last-delivered-id", group.last_id);
     number_or_null(reply, "entries-read", group.read.map(|read| read as i64));
-    number_or_null(reply, "lag", group.lag(&stream.meta));
+    number_or_null(reply, "lag", group.lag(&stream.meta, space.rules()));
     number(reply, "pel-count", group.pending);
+    if released > 0 {
+        number(reply, "nacked-count", released);
+    }
     text(reply, "pending");
     let mut consumers = ConsumerNames::new();
     let walk = NameWalk::new(names::all_pending(group.id));

@@ -15,6 +15,7 @@
 //! Little-endian.
 
 use super::id::StreamId;
+use crate::Rules;
 use vocab::{Malformed, Reader};
 
 /// How long it is.
@@ -121,11 +122,18 @@ impl Meta {
     }
 
     /// How many entries lie before that id, counted from the first that was ever added; `None` if that is not known.
-    pub(super) fn added_up_to(&self, id: StreamId) -> Option<u64> {
+    pub(super) fn added_up_to(&self, id: StreamId, rules: Rules) -> Option<u64> {
         if self.added == 0 {
             return Some(0);
         }
-        if id == self.last_id || self.length == 0 && id < self.last_id {
+        if self.length == 0 && id <= self.last_id {
+            return Some(self.added);
+        }
+        // As Redis has it since 7.4.2: some of those behind it are gone.
+        if rules >= Rules::Fourth && id != StreamId::ZERO && id < self.max_deleted_id {
+            return None;
+        }
+        if id == self.last_id {
             return Some(self.added);
         }
         if id > self.last_id || self.max_deleted_id != StreamId::ZERO && self.max_deleted_id >= self.first_id {
@@ -139,11 +147,12 @@ impl Meta {
         }
     }
 
-    /// Whether an entry at or behind `start` was removed by XDEL, as far as that is known.
-    pub(super) fn has_gone_since(&self, start: StreamId) -> bool {
+    /// Whether an entry at or behind `start` was removed by XDEL, as far as that is known. Before `Rules::Fourth` one before the first entry
+    /// did not count, as in Redis 7.0.
+    pub(super) fn has_gone_since(&self, start: StreamId, rules: Rules) -> bool {
         self.length > 0
             && self.max_deleted_id != StreamId::ZERO
-            && self.first_id <= self.max_deleted_id
+            && (rules >= Rules::Fourth || self.first_id <= self.max_deleted_id)
             && start <= self.max_deleted_id
     }
 }

@@ -12,6 +12,7 @@
 //! writes. `stored` reads either form, `write` changes it.
 
 mod claim;
+mod delivery;
 mod edit;
 mod entry;
 mod excerpt;
@@ -20,6 +21,7 @@ mod group;
 mod groups;
 mod id;
 mod info;
+mod known_requests;
 mod meta;
 mod nack;
 mod names;
@@ -51,10 +53,11 @@ pub(super) const ROWS: &[HandlerRow] = &[
     reads_in_steps("XRANGE", range::xrange),
     reads_in_steps("XREVRANGE", range::xrevrange),
     reads_in_steps("XREAD", read::xread),
-    writes("XREADGROUP", groups::xreadgroup),
+    writes("XREADGROUP", delivery::xreadgroup),
     writes("XACK", groups::xack),
     writes("XNACK", nack::xnack),
     writes("XCFGSET", requests::configure),
+    writes("XIDMPRECORD", requests::record),
     writes("XGROUP|CREATE", groups::create),
     writes("XGROUP|SETID", groups::set_id),
     writes("XGROUP|DESTROY", groups::destroy),

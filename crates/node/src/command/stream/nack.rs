@@ -4,12 +4,17 @@ use super::claim::found;
 use super::group::Pending;
 use super::id::StreamId;
 use super::names::ConsumerId;
-use crate::command::args::{SYNTAX, check_release, is_word};
+use crate::Rules;
+use crate::command::args::{SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
 
-const NOT_POSITIVE: &str = "ERR Number of IDs must be a positive integer";
-const OTHER_NUMBER: &str = "ERR The `numids` parameter must match the number of arguments";
-const BAD_COUNT: &str = "ERR Invalid RETRYCOUNT option argument for XNACK";
+const NO_MODE: &str = "ERR mode must be SILENT, FAIL, or FATAL";
+const NO_IDS: &str = "ERR syntax error, expected IDS keyword";
+const NOT_POSITIVE: &str = "ERR numids must be a positive integer";
+const OTHER_NUMBER: &str = "ERR number of IDs doesn't match numids";
+const NEGATIVE_COUNT: &str = "ERR Invalid RETRYCOUNT value, must be >= 0";
+/// The highest number of ids that Redis takes.
+const IDS_MAX: i64 = i32::MAX as i64;
 /// The delivery count of an entry that is given up for good.
 const FATAL: u64 = i64::MAX as u64;
 
@@ -50,36 +55,50 @@ struct Words {
 }
 
 impl Words {
-    fn parse(words: &[&[u8]]) -> Result<Self, Error> {
-        let [mode, word, count, rest @ ..] = words else { return Err(SYNTAX.into()) };
-        let mode = Mode::of_word(mode).filter(|_| is_word(word, "IDS")).ok_or(SYNTAX)?;
-        let count = resp::parse_integer(count).filter(|count| *count > 0).ok_or(NOT_POSITIVE)?;
-        let count = usize::try_from(count).map_err(|_| OTHER_NUMBER)?;
-        let (ids, mut options) = rest.split_at_checked(count).ok_or(OTHER_NUMBER)?;
-        let ids = ids.iter().map(|id| StreamId::parse(id, 0)).collect::<Result<_, _>>()?;
-        let (mut deliveries, mut forces) = (None, false);
+    fn parse(words: &[&[u8]], rules: Rules) -> Result<Self, Error> {
+        let [mode, options @ ..] = words else { return Err(SYNTAX.into()) };
+        let mode = Mode::of_word(mode).ok_or(NO_MODE)?;
+        let (mut options, mut found, mut deliveries, mut forces) = (options, None, None, false);
         loop {
+            // Before `Rules::Fourth` the ids came first, once.
+            if let [word, ..] = options
+                && rules < Rules::Fourth
+                && is_word(word, "IDS") == found.is_some()
+            {
+                return Err(SYNTAX.into());
+            }
             options = match options {
-                [] => return Ok(Self { mode, ids, deliveries, forces }),
+                [] => break,
+                [word, count, behind @ ..] if is_word(word, "IDS") => {
+                    let count = resp::parse_integer(count).filter(|count| (1..=IDS_MAX).contains(count));
+                    let count = usize::try_from(count.ok_or(NOT_POSITIVE)?).map_err(|_| OTHER_NUMBER)?;
+                    let (ids, behind) = behind.split_at_checked(count).ok_or(OTHER_NUMBER)?;
+                    found = Some(ids);
+                    behind
+                }
                 [word, behind @ ..] if is_word(word, "FORCE") => {
                     forces = true;
                     behind
                 }
                 [word, count, behind @ ..] if is_word(word, "RETRYCOUNT") => {
-                    let count = resp::parse_integer(count).and_then(|count| u64::try_from(count).ok());
-                    deliveries = Some(count.ok_or(BAD_COUNT)?);
+                    deliveries = Some(u64::try_from(int(count)?).map_err(|_| NEGATIVE_COUNT)?);
                     behind
                 }
-                _ => return Err(SYNTAX.into()),
+                [word, ..] => {
+                    let text = format!("ERR Unrecognized XNACK option '{}'", String::from_utf8_lossy(word));
+                    return Err(Error::Reply(text.into()));
+                }
             };
         }
+        let ids = found.ok_or(NO_IDS)?.iter().map(|id| StreamId::parse(id, 0)).collect::<Result<_, _>>()?;
+        Ok(Self { mode, ids, deliveries, forces })
     }
 }
 
 pub(super) fn xnack(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
-    let words = Words::parse(&call.args[3..])?;
     let (stream, mut change) = found(call)?;
+    let words = Words::parse(&call.args[3..], call.space.rules())?;
     let mut released = 0;
     for id in words.ids {
         let before = Pending::load(call.space, &stream, change.group.id, id)?;
@@ -98,6 +117,10 @@ pub(super) fn xnack(call: &mut WriteCall<'_>) -> Outcome {
     }
     if released > 0 {
         change.save(call.space)?;
+        // Clients that wait with CLAIM are tried again once the stream's record is written.
+        if call.space.rules() >= Rules::Fourth {
+            stream.save_quietly(call.space)?;
+        }
     }
     call.reply.int(released);
     Ok(())

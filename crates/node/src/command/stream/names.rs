@@ -11,6 +11,8 @@
 //! 5 epoch 1 producer                       a producer (`producers`)
 //! 5 epoch 2 producer id                    a request of it, which is applied once
 //! 5 epoch 3 producer number                the same by number
+//! 5 epoch 4 ms producer number             the same by the time at which it was added; no value
+//! 5 epoch 5                                when requests are looked for whose time is over
 //! ```
 //! The first byte says what it is. Numbers are eight bytes, ids sixteen, big-endian: byte order is their order.
 
@@ -34,6 +36,8 @@ const REQUESTS: u8 = 5;
 const PRODUCER: u8 = 1;
 const REQUEST: u8 = 2;
 const NUMBERED_REQUEST: u8 = 3;
+const REQUEST_BY_TIME: u8 = 4;
+const NEXT_SWEEP: u8 = 5;
 
 /// The number of a consumer within its group; none is used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +46,14 @@ pub(super) struct ConsumerId(pub(super) u64);
 impl ConsumerId {
     /// In place of the consumer of an entry that XNACK has released: it is pending for none.
     pub(super) const NONE: Self = Self(u64::MAX);
+}
+
+/// A request of a producer, by when it was added, in ms, and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ByTime {
+    pub(super) added_ms: u64,
+    pub(super) producer: u128,
+    pub(super) number: u64,
 }
 
 /// What a row is that tells of the stream by itself.
@@ -179,6 +191,34 @@ pub(super) fn request(epoch: u64, producer: u128, id: &[u8]) -> Vec<u8> {
 /// The same, called by its number.
 pub(super) fn numbered_request(epoch: u64, producer: u128, number: u64) -> Vec<u8> {
     [&requests(epoch), &[NUMBERED_REQUEST][..], &producer.to_be_bytes(), &number.to_be_bytes()].concat()
+}
+
+/// With what the names begin of an epoch's requests by time.
+pub(super) fn requests_by_time(epoch: u64) -> Vec<u8> {
+    [&requests(epoch), &[REQUEST_BY_TIME][..]].concat()
+}
+
+/// The same request, called by when it was added, in ms, and its number.
+pub(super) fn request_by_time(epoch: u64, request: &ByTime) -> Vec<u8> {
+    let ByTime { added_ms, producer, number } = request;
+    [&requests_by_time(epoch), &added_ms.to_be_bytes()[..], &producer.to_be_bytes(), &number.to_be_bytes()].concat()
+}
+
+/// What the name of a request by time tells; `None` of another name.
+pub(super) fn by_time(name: &[u8]) -> Option<ByTime> {
+    let (_, rest) = name.strip_prefix(&[REQUESTS])?.split_first_chunk::<8>()?;
+    let (added_ms, rest) = rest.strip_prefix(&[REQUEST_BY_TIME])?.split_first_chunk::<8>()?;
+    let (producer, number) = rest.split_first_chunk::<16>()?;
+    Some(ByTime {
+        added_ms: u64::from_be_bytes(*added_ms),
+        producer: u128::from_be_bytes(*producer),
+        number: u64::from_be_bytes(number.try_into().ok()?),
+    })
+}
+
+/// When an epoch's requests are looked for whose time is over.
+pub(super) fn next_sweep(epoch: u64) -> Vec<u8> {
+    [&requests(epoch), &[NEXT_SWEEP][..]].concat()
 }
 
 /// The id at the end of the name of a pending entry.

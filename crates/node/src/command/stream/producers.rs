@@ -1,4 +1,4 @@
-//! Requests of producers that are applied once: IDMP and IDMPAUTO of XADD, and XCFGSET.
+//! Requests of producers that are applied once: IDMP and IDMPAUTO of XADD, XIDMPRECORD, and XCFGSET.
 //!
 //! A producer gives a request an id, or has it made of the fields. A request of a producer with an id that is known is answered
 //! with the id of the entry that the first one added. Ids are known for a time, and so many of each producer.
@@ -18,8 +18,11 @@
 //! producer   u64 number of the first id that is known, u64 number of the next one
 //! id         u64 ms, u64 number: the entry; u64 when it was added, in ms; u64 the id's number
 //! numbered   16 bytes: the id
+//! by time    nothing
+//! next look  u64: when ids are looked for whose time is over, in ms
 //! ```
-//! Little-endian. The ids of a producer are numbered in the order in which they came.
+//! Little-endian. The ids of a producer are numbered in the order in which they came. Those that were added before `Rules::Fourth` have no
+//! row by time, and a producer of earlier releases stays although its ids are over: both go once it comes again, or by XCFGSET.
 
 use vocab::{Malformed, Reader};
 

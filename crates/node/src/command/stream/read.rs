@@ -9,7 +9,7 @@ use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall};
 use crate::command::error::corrupt;
 use crate::command::steps::{Progress, ReplySteps, Rest};
-use crate::{Fault, ReadSpace};
+use crate::{Fault, ReadSpace, Rules};
 use resp::{Proto, Reply};
 use vocab::client_key;
 use vocab::limits::STREAM_STEP_BYTES_SOFT;
@@ -22,19 +22,29 @@ pub(super) struct ReadWords<'a> {
     pub(super) group: Option<(&'a [u8], &'a [u8])>,
     /// What is delivered is not pending.
     pub(super) no_ack: bool,
+    /// CLAIM: what has been pending for so long is delivered first, in ms.
+    pub(super) claim_ms: Option<u64>,
     pub(super) keys: &'a [&'a [u8]],
     /// For each key, after which id.
     pub(super) ids: &'a [&'a [u8]],
 }
 
 impl<'a> ReadWords<'a> {
-    pub(super) fn parse(args: &'a [&'a [u8]], of_group: bool) -> Result<Self, Error> {
-        let mut words = Self { count: None, group: None, no_ack: false, keys: &[], ids: &[] };
+    pub(super) fn parse(args: &'a [&'a [u8]], of_group: bool, rules: Rules) -> Result<Self, Error> {
+        let mut words = Self { count: None, group: None, no_ack: false, claim_ms: None, keys: &[], ids: &[] };
         let mut streams = None;
         let mut at = 1;
         while at < args.len() {
             let (word, more) = (args[at], args.len() - at - 1);
-            if is_word(word, "BLOCK") && more > 0 {
+            if is_word(word, "CLAIM") && more > 0 && (rules >= Rules::Fourth || !of_group) {
+                if !of_group {
+                    return Err(
+                        "ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead.".into()
+                    );
+                }
+                words.claim_ms = Some(idle_ms(args[at + 1])?);
+                at += 1;
+            } else if is_word(word, "BLOCK") && more > 0 {
                 check_timeout(args[at + 1])?;
                 at += 1;
             } else if is_word(word, "COUNT") && more > 0 {
@@ -77,6 +87,12 @@ impl<'a> ReadWords<'a> {
     }
 }
 
+/// For how long an entry that CLAIM takes has been pending at least, in ms.
+fn idle_ms(text: &[u8]) -> Result<u64, Error> {
+    let ms = resp::parse_integer(text).ok_or("ERR min-idle-time is not an integer or out of range")?;
+    u64::try_from(ms).map_err(|_| "ERR min-idle-time must be a positive integer".into())
+}
+
 /// Refuses what is no time to wait, in ms.
 fn check_timeout(text: &[u8]) -> Outcome {
     let ms = resp::parse_integer(text).ok_or("ERR timeout is not an integer or out of range")?;
@@ -106,7 +122,7 @@ fn end_of(space: &mut dyn ReadSpace, stream: Option<&Stream<'_>>, word: &[u8]) -
 }
 
 pub(super) fn xread(call: &mut ReadCall<'_>) -> Result<Rest, Error> {
-    let words = ReadWords::parse(call.args, false)?;
+    let words = ReadWords::parse(call.args, false, call.space.rules())?;
     let mut ranges = Vec::with_capacity(words.keys.len());
     for (key, id) in words.keys.iter().zip(words.ids) {
         let stream = Stream::load(call.space, key)?;

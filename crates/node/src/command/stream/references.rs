@@ -2,13 +2,14 @@
 
 use super::group::{GroupChange, NameWalk, Pending};
 use super::id::StreamId;
+use super::meta::Ordinal;
 use super::names;
 use super::stored::Stream;
 use super::write::delete;
 use crate::command::args::{SYNTAX, check_release, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
 use crate::keyspace_events::Event;
-use crate::{ReadSpace, WriteSpace};
+use crate::{ReadSpace, Rules, WriteSpace};
 
 /// There is no such entry, or it is not pending.
 const ABSENT: i64 = -1;
@@ -18,6 +19,7 @@ const NEEDED: i64 = 2;
 
 const NOT_POSITIVE: &str = "ERR Number of IDs must be a positive integer";
 const OTHER_NUMBER: &str = "ERR The `numids` parameter must match the number of arguments";
+const NO_IDS: &str = "ERR IDS option is required";
 
 /// What becomes of what is pending in groups where an entry is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,10 +34,12 @@ pub(super) enum References {
 }
 
 impl References {
-    /// What a word asks for; `None` if it is another.
-    pub(super) fn of_word(word: &[u8]) -> Option<Self> {
+    /// What a word asks for; `None` if it is another. `before` is what a word before it has asked for: from `Rules::Fourth` on no second one
+    /// does.
+    pub(super) fn of_next_word(word: &[u8], before: Option<Self>, rules: Rules) -> Option<Self> {
         let table = [("KEEPREF", Self::Keep), ("DELREF", Self::Remove), ("ACKED", Self::Acknowledged)];
-        table.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, references)| references)
+        let found = table.into_iter().find(|(name, _)| is_word(word, name)).map(|(_, references)| references);
+        found.filter(|_| before.is_none() || rules < Rules::Fourth)
     }
 }
 
@@ -83,8 +87,15 @@ impl<'n> Groups<'n> {
         Ok(())
     }
 
-    /// No entry before `end` is pending in any of them any more.
-    pub(super) fn forget_before(&mut self, space: &mut dyn WriteSpace, stream: &Stream<'_>, end: StreamId) -> Outcome {
+    /// No entry before `end` is pending in any of them any more. With `until`, what is pending of others than those that are there before
+    /// that ordinal stays.
+    pub(super) fn forget_before(
+        &mut self,
+        space: &mut dyn WriteSpace,
+        stream: &Stream<'_>,
+        end: StreamId,
+        until: Option<Ordinal>,
+    ) -> Outcome {
         let Some(rows) = stream.rows().cloned() else { return Ok(()) };
         for change in &mut self.0 {
             let mut walk = NameWalk::new(names::all_pending(change.group.id));
@@ -95,7 +106,13 @@ impl<'n> Groups<'n> {
                         break 'group;
                     }
                     let pending = Pending::decode(&row).map_err(|why| stream.malformed(why))?;
-                    change.remove(space, stream, id, pending)?;
+                    let goes = match until {
+                        Some(until) => pending.at < until && stream.has_entry_at(space, pending.at)?,
+                        None => true,
+                    };
+                    if goes {
+                        change.remove(space, stream, id, pending)?;
+                    }
                 }
             }
         }
@@ -108,6 +125,15 @@ impl<'n> Groups<'n> {
     }
 }
 
+/// The entries before an ordinal are about to be removed, and are pending in no group any more.
+pub(super) fn forget_trimmed(space: &mut dyn WriteSpace, stream: &Stream<'_>, to: Ordinal) -> Outcome {
+    let names = Groups::names(space, stream)?;
+    let mut groups = Groups::load(space, stream, &names)?;
+    let end = if to == stream.meta.next { StreamId::MAX } else { stream.spot(space, to)?.id() };
+    groups.forget_before(space, stream, end, Some(to))?;
+    groups.save(space)
+}
+
 /// The words of XDELEX behind its key, or those of XACKDEL behind its group.
 struct Words<'a> {
     references: References,
@@ -115,29 +141,27 @@ struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    fn parse(words: &[&'a [u8]]) -> Result<Self, Error> {
-        let mut parsed = Self { references: References::default(), ids: Vec::new() };
+    fn parse(words: &[&'a [u8]], rules: Rules) -> Result<Self, Error> {
+        let (mut references, mut found) = (None, None);
         let mut rest = words;
         while let [word, behind @ ..] = rest {
             rest = behind;
-            if let Some(references) = References::of_word(word) {
-                parsed.references = references;
+            if let Some(asked) = References::of_next_word(word, references, rules) {
+                references = Some(asked);
                 continue;
             }
             let [count, behind @ ..] = behind else { return Err(SYNTAX.into()) };
-            if !is_word(word, "IDS") || !parsed.ids.is_empty() {
+            if !is_word(word, "IDS") || found.is_some() && rules < Rules::Fourth {
                 return Err(SYNTAX.into());
             }
             let count = resp::parse_integer(count).filter(|count| *count > 0).ok_or(NOT_POSITIVE)?;
             let count = usize::try_from(count).map_err(|_| OTHER_NUMBER)?;
             let (ids, behind) = behind.split_at_checked(count).ok_or(OTHER_NUMBER)?;
-            if behind.first().is_some_and(|word| References::of_word(word).is_none()) {
-                return Err(OTHER_NUMBER.into());
-            }
-            parsed.ids = ids.to_vec();
+            found = Some(ids);
             rest = behind;
         }
-        if parsed.ids.is_empty() { Err(SYNTAX.into()) } else { Ok(parsed) }
+        let ids = found.ok_or(NO_IDS)?.to_vec();
+        Ok(Self { references: references.unwrap_or_default(), ids })
     }
 
     fn stream_ids(&self) -> Result<Vec<StreamId>, Error> {
@@ -153,7 +177,8 @@ fn remove(
     id: StreamId,
     references: References,
 ) -> Result<i64, Error> {
-    if stream.get(space, id)?.is_none() {
+    // From then on groups are asked about an entry that is gone, too: it may be pending.
+    if space.rules() < Rules::Fourth && stream.get(space, id)?.is_none() {
         return Ok(ABSENT);
     }
     match references {
@@ -161,22 +186,25 @@ fn remove(
         References::Remove => groups.forget(space, stream, id)?,
         References::Keep | References::Acknowledged => {}
     }
-    delete(space, stream, id)?;
-    Ok(REMOVED)
+    Ok(if delete(space, stream, id)? { REMOVED } else { ABSENT })
 }
 
-fn all_absent(call: &mut WriteCall<'_>, count: usize) -> Outcome {
-    call.reply.array(count);
-    (0..count).for_each(|_| call.reply.int(ABSENT));
+/// There is no such stream, or no such group. Before `Rules::Fourth` what is no id was refused all the same.
+fn all_absent(call: &mut WriteCall<'_>, words: &Words<'_>) -> Outcome {
+    if call.space.rules() < Rules::Fourth {
+        words.stream_ids()?;
+    }
+    call.reply.array(words.ids.len());
+    words.ids.iter().for_each(|_| call.reply.int(ABSENT));
     Ok(())
 }
 
 pub(super) fn xdelex(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
-    let words = Words::parse(&call.args[2..])?;
     let stream = Stream::load(call.space, call.args[1])?;
+    let words = Words::parse(&call.args[2..], call.space.rules())?;
+    let Some(mut stream) = stream else { return all_absent(call, &words) };
     let ids = words.stream_ids()?;
-    let Some(mut stream) = stream else { return all_absent(call, ids.len()) };
     let names = if words.references == References::Keep { Vec::new() } else { Groups::names(call.space, &stream)? };
     let mut groups = Groups::load(call.space, &stream, &names)?;
     call.reply.array(ids.len());
@@ -195,18 +223,19 @@ pub(super) fn xdelex(call: &mut WriteCall<'_>) -> Outcome {
 
 pub(super) fn xackdel(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
-    let words = Words::parse(&call.args[3..])?;
     let stream = Stream::load(call.space, call.args[1])?;
-    let ids = words.stream_ids()?;
-    let Some(mut stream) = stream else { return all_absent(call, ids.len()) };
+    let rules = call.space.rules();
+    let words = Words::parse(&call.args[3..], rules)?;
+    let Some(mut stream) = stream else { return all_absent(call, &words) };
     let name = call.args[2].to_vec();
     let mut names = vec![name.clone()];
     if words.references != References::Keep {
         names.extend(Groups::names(call.space, &stream)?.into_iter().filter(|other| *other != name));
     }
     let Some(mut change) = GroupChange::load(call.space, &stream, &names[0])? else {
-        return all_absent(call, ids.len());
+        return all_absent(call, &words);
     };
+    let ids = words.stream_ids()?;
     let mut others = Groups::load(call.space, &stream, &names[1..])?;
     call.reply.array(ids.len());
     let mut is_any_removed = false;
@@ -216,9 +245,15 @@ pub(super) fn xackdel(call: &mut WriteCall<'_>) -> Outcome {
             continue;
         };
         change.remove(call.space, &stream, id, pending)?;
-        // An entry that is gone already was acknowledged all the same.
-        let done = remove(call.space, &mut stream, &mut others, id, words.references)?;
+        // XGROUP SETID may have put the group itself back before it.
+        let is_to_come = rules >= Rules::Fourth && id > change.group.last_id;
+        let done = if is_to_come && words.references == References::Acknowledged {
+            NEEDED
+        } else {
+            remove(call.space, &mut stream, &mut others, id, words.references)?
+        };
         is_any_removed |= done == REMOVED;
+        // An entry that is gone already was acknowledged all the same.
         call.reply.int(if done == ABSENT { REMOVED } else { done });
     }
     if is_any_removed {

@@ -1,24 +1,17 @@
-//! Requests of producers: XADD with IDMP and IDMPAUTO adds an entry once, however often it is sent, and XCFGSET.
+//! Requests of producers: XADD with IDMP and IDMPAUTO adds an entry once, however often it is sent. XIDMPRECORD, and XCFGSET.
 //!
-//! What is known of them lies in the stream's record and rows; see the layout in `producers`.
+//! What is known of them lies in the stream's record and rows: `known_requests`.
 
 use super::id::StreamId;
+use super::known_requests::KnownRequests;
 use super::names;
 use super::producers::Producers;
 use super::stored::Stream;
 use crate::command::args::{NO_SUCH_KEY, SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, WriteCall};
-use crate::{Rows, WriteSpace};
-use vocab::{Malformed, Reader};
+use crate::{Rows, Rules, WriteSpace};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Ids that a request removes because their time is over, at most.
-const SWEPT_MAX: usize = 64;
-
-const DURATION_S: (i64, i64) = (1, 86_400);
-const IDS_MAX: (i64, i64) = (1, 10_000);
-const DURATION_RANGE: &str = "ERR IDMP-DURATION must be between 1 and 86400 seconds";
-const IDS_RANGE: &str = "ERR IDMP-MAXSIZE must be between 1 and 10000 entries";
 const NOTHING_SET: &str = "ERR At least one parameter must be specified";
 
 /// A request's producer and its id, by their hashes.
@@ -37,27 +30,27 @@ enum RequestId {
 }
 
 impl RequestName {
+    fn given(producer: &[u8], id: &[u8]) -> Self {
+        Self { producer: xxh3_128(producer), id: RequestId::Given(xxh3_128(&[b"i", id].concat())) }
+    }
+
     /// `IDMP producer id` or `IDMPAUTO producer` at the beginning of some words, and how many words that takes; `None` if
-    /// they begin otherwise.
-    pub(super) fn parse(words: &[&[u8]]) -> Result<Option<(Self, usize)>, Error> {
-        match words {
-            [word, producer, id, ..] if is_word(word, "IDMP") => {
-                if producer.is_empty() {
-                    return Err("ERR IDMP requires a non-empty producer ID".into());
-                }
-                if id.is_empty() {
-                    return Err("ERR IDMP requires a non-empty idempotent ID".into());
-                }
-                let (producer, id) = (xxh3_128(producer), RequestId::Given(xxh3_128(&[b"i", *id].concat())));
-                Ok(Some((Self { producer, id }, 3)))
-            }
-            [word, producer, ..] if is_word(word, "IDMPAUTO") => {
-                if producer.is_empty() {
-                    return Err("ERR IDMPAUTO requires a non-empty producer ID".into());
-                }
-                Ok(Some((Self { producer: xxh3_128(producer), id: RequestId::OfFields }, 2)))
-            }
-            _ => Ok(None),
+    /// they begin otherwise. `is_second`: the words before have named the request.
+    pub(super) fn parse(words: &[&[u8]], is_second: bool) -> Result<Option<(Self, usize)>, Error> {
+        let (producer, id) = match words {
+            [word, producer, id, ..] if is_word(word, "IDMP") => (*producer, Some(*id)),
+            [word, producer, ..] if is_word(word, "IDMPAUTO") => (*producer, None),
+            _ => return Ok(None),
+        };
+        if is_second {
+            return Err("ERR syntax error, IDMP/IDMPAUTO specified multiple times".into());
+        }
+        match id {
+            Some(_) if producer.is_empty() => Err("ERR syntax error, IDMP requires a non-empty producer ID".into()),
+            Some(b"") => Err("ERR syntax error, IDMP requires a non-empty idempotent ID".into()),
+            Some(id) => Ok(Some((Self::given(producer, id), 3))),
+            None if producer.is_empty() => Err("ERR syntax error, IDMPAUTO requires a non-empty producer ID".into()),
+            None => Ok(Some((Self { producer: xxh3_128(producer), id: RequestId::OfFields }, 2))),
         }
     }
 
@@ -78,78 +71,6 @@ impl RequestName {
     }
 }
 
-/// The numbers of a producer's ids that are known: from `first` on, before `next`.
-struct Known {
-    first: u64,
-    next: u64,
-}
-
-/// An id that is known.
-struct KnownId {
-    entry: StreamId,
-    added_ms: u64,
-    number: u64,
-}
-
-impl KnownId {
-    fn decode(row: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader::new(row);
-        let entry = StreamId { ms: reader.u64_le()?, seq: reader.u64_le()? };
-        Ok(Self { entry, added_ms: reader.u64_le()?, number: reader.u64_le()? })
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        [self.entry.ms, self.entry.seq, self.added_ms, self.number].iter().flat_map(|n| n.to_le_bytes()).collect()
-    }
-}
-
-fn is_over(producers: &Producers, known: &KnownId, now_ms: u64) -> bool {
-    known.added_ms.saturating_add(producers.duration_s * 1000) <= now_ms
-}
-
-/// The numbers of the ids of a producer. Removes those whose time is over, and as many that there is room for one more.
-fn sweep(
-    producers: &mut Producers,
-    space: &mut dyn WriteSpace,
-    stream: &Stream<'_>,
-    rows: &Rows,
-    producer: u128,
-) -> Result<Known, Error> {
-    let row = space.element_get(rows, &names::producer(producers.epoch, producer))?;
-    let Some(row) = row else {
-        producers.producers += 1;
-        return Ok(Known { first: 0, next: 0 });
-    };
-    let mut reader = Reader::new(&row);
-    let mut numbers = || Ok(Known { first: reader.u64_le()?, next: reader.u64_le()? });
-    let mut known = numbers().map_err(|why: Malformed| stream.malformed(why))?;
-    for _ in 0..SWEPT_MAX {
-        if known.first >= known.next {
-            break;
-        }
-        let numbered = names::numbered_request(producers.epoch, producer, known.first);
-        let Some(id) = space.element_get(rows, &numbered)? else {
-            return Err(stream.corrupt("producer without one of its ids"));
-        };
-        let named = names::request(producers.epoch, producer, &id);
-        let row = space.element_get(rows, &named)?;
-        let row = row.map(|row| KnownId::decode(&row)).transpose().map_err(|why| stream.malformed(why))?;
-        // The id may have come again since, and then it has another number.
-        let row = row.filter(|row| row.number == known.first);
-        let is_full = known.next - known.first >= producers.ids_max;
-        if !is_full && row.as_ref().is_some_and(|row| !is_over(producers, row, space.now_ms())) {
-            break;
-        }
-        if row.is_some() {
-            space.element_delete(rows, &named)?;
-        }
-        space.element_delete(rows, &numbered)?;
-        known.first += 1;
-        producers.ids = producers.ids.saturating_sub(1);
-    }
-    Ok(known)
-}
-
 /// The entry that an earlier request of the same name has added, if that is known; it is counted. The caller saves the stream.
 pub(super) fn earlier(
     space: &mut dyn WriteSpace,
@@ -157,15 +78,13 @@ pub(super) fn earlier(
     request: RequestName,
     strings: &[&[u8]],
 ) -> Result<Option<StreamId>, Error> {
-    let (Some(producers), Some(rows)) = (stream.producers.clone(), stream.rows()) else { return Ok(None) };
-    let row = space.element_get(rows, &names::request(producers.epoch, request.producer, &request.id(strings)))?;
-    let Some(row) = row else { return Ok(None) };
-    let known = KnownId::decode(&row).map_err(|why| stream.malformed(why))?;
-    if is_over(&producers, &known, space.now_ms()) {
-        return Ok(None);
-    }
-    stream.producers = Some(Producers { duplicates: producers.duplicates + 1, ..producers });
-    Ok(Some(known.entry))
+    let (Some(_), Some(rows)) = (&stream.producers, stream.rows()) else { return Ok(None) };
+    let mut known = KnownRequests::of(stream, rows);
+    let Some(entry) = known.entry_of(space, request.producer, &request.id(strings))? else { return Ok(None) };
+    known.count_duplicate();
+    known.sweep(space)?;
+    stream.producers = Some(known.into_producers());
+    Ok(Some(entry))
 }
 
 /// Notes the entry that a request adds. The caller saves the stream.
@@ -177,57 +96,127 @@ pub(super) fn note(
     entry: StreamId,
 ) -> Outcome {
     let rows = stream.make_large(space)?;
-    let mut producers = stream.producers.clone().unwrap_or_default();
-    let (producer, id) = (request.producer, request.id(strings));
-    let known = sweep(&mut producers, space, stream, &rows, producer)?;
-    let (epoch, number) = (producers.epoch, known.next);
-    let row = KnownId { entry, added_ms: space.now_ms(), number };
-    space.element_put(&rows, &names::request(epoch, producer, &id), &row.encode())?;
-    space.element_put(&rows, &names::numbered_request(epoch, producer, number), &id)?;
-    let numbers = [known.first.to_le_bytes(), (number + 1).to_le_bytes()].concat();
-    space.element_put(&rows, &names::producer(epoch, producer), &numbers)?;
-    producers.ids += 1;
-    producers.ids_ever += 1;
-    stream.producers = Some(producers);
+    let mut known = KnownRequests::of(stream, &rows);
+    known.add(space, request.producer, &request.id(strings), entry)?;
+    stream.producers = Some(known.into_producers());
     Ok(())
 }
 
-fn setting(text: &[u8], (least, most): (i64, i64), range: &'static str) -> Result<u64, Error> {
-    let n = int(text)?;
-    if (least..=most).contains(&n) { Ok(n.unsigned_abs()) } else { Err(range.into()) }
+/// XIDMPRECORD: a request is known from now on as if it had added an entry that is there.
+pub(super) fn record(call: &mut WriteCall<'_>) -> Outcome {
+    check_release(call.space)?;
+    if call.space.rules() < Rules::Fourth {
+        return Err("ERR not while nodes of an earlier release hold replicas".into());
+    }
+    let (producer, id, entry) = (call.args[2], call.args[3], StreamId::parse(call.args[4], 0)?);
+    if producer.is_empty() {
+        return Err("ERR producer ID must be non-empty".into());
+    }
+    if id.is_empty() {
+        return Err("ERR idempotent ID must be non-empty".into());
+    }
+    let mut stream = Stream::load(call.space, call.args[1])?.ok_or(NO_SUCH_KEY)?;
+    if stream.get(call.space, entry)?.is_none() {
+        return Err("ERR No such message in stream".into());
+    }
+    let request = RequestName::given(producer, id);
+    let known = match stream.rows() {
+        Some(rows) => KnownRequests::of(&stream, rows).entry_of(call.space, request.producer, &request.id(&[]))?,
+        None => None,
+    };
+    match known {
+        Some(known) if known != entry => {
+            return Err("ERR IID already exists for this producer with a different stream ID".into());
+        }
+        Some(_) => {}
+        None => {
+            note(call.space, &mut stream, request, &[], entry)?;
+            stream.save_quietly(call.space)?;
+        }
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// What a setting of XCFGSET may be, and the errors about it.
+struct Setting {
+    least: i64,
+    most: i64,
+    out_of_range: &'static str,
+    repeated: &'static str,
+}
+
+const DURATION_S: Setting = Setting {
+    least: 1,
+    most: 86_400,
+    out_of_range: "ERR IDMP-DURATION must be between 1 and 86400 seconds",
+    repeated: "ERR IDMP-DURATION specified multiple times",
+};
+
+const IDS_MAX: Setting = Setting {
+    least: 1,
+    most: 10_000,
+    out_of_range: "ERR IDMP-MAXSIZE must be between 1 and 10000 entries",
+    repeated: "ERR IDMP-MAXSIZE specified multiple times",
+};
+
+impl Setting {
+    fn value(&self, text: &[u8]) -> Result<u64, Error> {
+        let n = int(text)?;
+        if (self.least..=self.most).contains(&n) { Ok(n.unsigned_abs()) } else { Err(self.out_of_range.into()) }
+    }
+}
+
+/// The words of XCFGSET behind its key.
+#[derive(Default)]
+struct Settings {
+    duration_s: Option<u64>,
+    ids_max: Option<u64>,
+}
+
+impl Settings {
+    fn parse(mut words: &[&[u8]], rules: Rules) -> Result<Self, Error> {
+        let mut parsed = Self::default();
+        while let [word, behind @ ..] = words {
+            let [value, rest @ ..] = behind else { return Err(SYNTAX.into()) };
+            let (place, setting) = if is_word(word, "IDMP-DURATION") {
+                (&mut parsed.duration_s, &DURATION_S)
+            } else if is_word(word, "IDMP-MAXSIZE") {
+                (&mut parsed.ids_max, &IDS_MAX)
+            } else {
+                return Err(SYNTAX.into());
+            };
+            // Before, the last one counted.
+            if place.is_some() && rules >= Rules::Fourth {
+                return Err(setting.repeated.into());
+            }
+            *place = Some(setting.value(value)?);
+            words = rest;
+        }
+        let is_nothing = parsed.duration_s.is_none() && parsed.ids_max.is_none();
+        if is_nothing { Err(NOTHING_SET.into()) } else { Ok(parsed) }
+    }
 }
 
 /// XCFGSET: for how long ids are known, and how many. If that changes, those that are known are forgotten.
 pub(super) fn configure(call: &mut WriteCall<'_>) -> Outcome {
     check_release(call.space)?;
-    let (mut duration_s, mut ids_max) = (None, None);
-    let mut words = &call.args[2..];
-    while let [word, behind @ ..] = words {
-        let [value, rest @ ..] = behind else { return Err(SYNTAX.into()) };
-        if is_word(word, "IDMP-DURATION") {
-            duration_s = Some(setting(value, DURATION_S, DURATION_RANGE)?);
-        } else if is_word(word, "IDMP-MAXSIZE") {
-            ids_max = Some(setting(value, IDS_MAX, IDS_RANGE)?);
-        } else {
-            return Err(SYNTAX.into());
-        }
-        words = rest;
-    }
-    if duration_s.is_none() && ids_max.is_none() {
-        return Err(NOTHING_SET.into());
-    }
     let mut stream = Stream::load(call.space, call.args[1])?.ok_or(NO_SUCH_KEY)?;
+    let settings = Settings::parse(&call.args[2..], call.space.rules())?;
     let rows = stream.make_large(call.space)?;
     let before = stream.producers.clone().unwrap_or_default();
     let mut after = before.clone();
-    after.duration_s = duration_s.unwrap_or(before.duration_s);
-    after.ids_max = ids_max.unwrap_or(before.ids_max);
-    if (after.duration_s, after.ids_max) != (before.duration_s, before.ids_max) {
+    after.duration_s = settings.duration_s.unwrap_or(before.duration_s);
+    after.ids_max = settings.ids_max.unwrap_or(before.ids_max);
+    if (after.duration_s, after.ids_max) == (before.duration_s, before.ids_max) {
+        let mut known = KnownRequests::of(&stream, &rows);
+        known.sweep(call.space)?;
+        stream.producers = Some(known.into_producers());
+    } else {
         let prefix = [&rows.prefix[..], &names::requests(before.epoch)].concat();
         call.space.drop_rows(&Rows { prefix, count: 0 })?;
-        after = Producers { epoch: before.epoch + 1, producers: 0, ids: 0, ..after };
+        stream.producers = Some(Producers { epoch: before.epoch + 1, producers: 0, ids: 0, ..after });
     }
-    stream.producers = Some(after);
     stream.save(call.space)?;
     call.reply.ok();
     Ok(())

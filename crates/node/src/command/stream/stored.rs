@@ -129,6 +129,12 @@ impl<'k> Stream<'k> {
         }
     }
 
+    /// Whether there is an entry at an ordinal.
+    pub(super) fn has_entry_at(&self, space: &mut dyn ReadSpace, at: Ordinal) -> Result<bool, Error> {
+        let is_within = at >= self.meta.first && at < self.meta.next;
+        Ok(is_within && (self.meta.gone() == 0 || self.entry_at(space, at)?.is_some()))
+    }
+
     /// What lies at an ordinal from `first` on and before `next`.
     pub(super) fn spot(&self, space: &mut dyn ReadSpace, at: Ordinal) -> Result<Spot, Error> {
         match &self.form {
@@ -225,6 +231,14 @@ impl<'k> Stream<'k> {
     /// The last entry.
     pub(super) fn last(&self, space: &mut dyn ReadSpace) -> Result<Option<Entry>, Error> {
         Ok(self.live_before(space, self.meta.next, self.meta.first)?.map(|(_, entry)| entry))
+    }
+
+    /// The id of the last row, be its entry there or not; 0-0 without rows.
+    pub(super) fn last_row_id(&self, space: &mut dyn ReadSpace) -> Result<StreamId, Error> {
+        if self.meta.first == self.meta.next {
+            return Ok(StreamId::ZERO);
+        }
+        Ok(self.spot(space, Ordinal(self.meta.next.0 - 1))?.id())
     }
 
     /// How many ordinals from `start` on and before `end` have no entry any more.

@@ -4,6 +4,7 @@
 
 use super::id::StreamId;
 use super::stored::{Form, Stream};
+use crate::Rules;
 use crate::command::call::Error;
 use crate::command::testspace::{self, TestSpace};
 use resp::{Proto, Reply, Value};
@@ -18,6 +19,11 @@ fn entries_that_groups_know_are_removed_with_regard_to_them() {
 #[test]
 fn pending_entries_are_given_back() {
     crate::command::transcript::check("stream_nack");
+}
+
+#[test]
+fn what_has_been_pending_for_long_is_given_first() {
+    crate::command::transcript::check("stream_idle");
 }
 
 #[test]
@@ -288,5 +294,145 @@ fn what_makes_no_stream_is_not_restored() {
         let items: Vec<Vec<&[u8]>> = items.iter().map(|item| item.to_vec()).collect();
         assert!(!super::restore(&mut space, b"s", None, &items).unwrap(), "{i}");
         assert_eq!(space.writes, 0, "{i}");
+    }
+}
+
+/// What XINFO STREAM tells of producers and ids that are known.
+fn tracked(space: &mut TestSpace) -> [i64; 2] {
+    let Value::Array(facts) = run(space, "XINFO STREAM s") else { panic!("no facts") };
+    ["pids-tracked", "iids-tracked"].map(|name| {
+        let fact = facts.chunks(2).find(|fact| fact[0].as_bytes() == Some(name.as_bytes())).unwrap();
+        let Value::Int(number) = fact[1] else { panic!("{fact:?}") };
+        number
+    })
+}
+
+/// Adds an entry for each of these producers, which ask once.
+fn ask_once(space: &mut TestSpace, producers: std::ops::Range<u64>) {
+    for n in producers {
+        assert!(run(space, &format!("XADD s IDMP p{n} r * f v")).as_error().is_none(), "{n}");
+    }
+}
+
+#[test]
+fn ids_of_producers_that_never_come_again_go_with_their_producers() {
+    let mut space = TestSpace::new();
+    filled(&mut space, 1);
+    run(&mut space, "XCFGSET s IDMP-DURATION 1");
+    ask_once(&mut space, 0..1000);
+    assert_eq!(tracked(&mut space), [1000, 1000]);
+    space.now_ms += 2000;
+    assert_eq!(tracked(&mut space), [0, 0]);
+    // Each request removes some.
+    let rows = space.element_count(b"s");
+    let before = space.reads + space.writes;
+    ask_once(&mut space, 1000..1001);
+    assert!(space.reads + space.writes - before < 400, "{}", space.reads + space.writes - before);
+    assert!(space.element_count(b"s") < rows - 100);
+    ask_once(&mut space, 1001..1050);
+    assert_eq!(tracked(&mut space), [50, 50]);
+    let stream = Stream::load(&mut space, b"s").unwrap().unwrap();
+    let producers = stream.producers.unwrap();
+    assert_eq!((producers.producers, producers.ids, producers.ids_ever), (50, 50, 1050));
+    // Of each id there are three rows, one of its producer, and one says when to look again.
+    assert_eq!(space.element_count(b"s"), 1051 + 50 * 4 + 1);
+    space.validate();
+}
+
+#[test]
+fn ids_that_were_added_by_earlier_rules_go_when_their_producer_comes_again() {
+    let mut space = TestSpace::new();
+    filled(&mut space, 1);
+    run(&mut space, "XCFGSET s IDMP-DURATION 1");
+    space.rules = Rules::Later;
+    ask_once(&mut space, 0..40);
+    space.now_ms += 2000;
+    assert_eq!(tracked(&mut space), [40, 40]);
+    space.rules = Rules::NEWEST;
+    assert_eq!(tracked(&mut space), [40, 40], "they have no row by time");
+    ask_once(&mut space, 0..40);
+    assert_eq!((tracked(&mut space), run(&mut space, "XLEN s")), ([40, 40], Value::Int(81)));
+    // From now on they are as others.
+    space.now_ms += 2000;
+    assert_eq!(tracked(&mut space), [0, 0]);
+    ask_once(&mut space, 100..110);
+    let producers = Stream::load(&mut space, b"s").unwrap().unwrap().producers.unwrap();
+    assert_eq!((tracked(&mut space), producers.producers, producers.ids), ([10, 10], 10, 10));
+    // By earlier rules ids go and leave their rows by time, which mean nothing then.
+    space.rules = Rules::Later;
+    space.now_ms += 2000;
+    ask_once(&mut space, 100..110);
+    space.rules = Rules::NEWEST;
+    let rows = space.element_count(b"s");
+    assert_eq!(tracked(&mut space), [10, 10]);
+    ask_once(&mut space, 200..201);
+    assert_eq!((tracked(&mut space), space.element_count(b"s")), ([11, 11], rows - 10 + 5));
+    space.validate();
+}
+
+#[test]
+fn ids_that_give_room_to_others_leave_no_row() {
+    let mut space = TestSpace::new();
+    filled(&mut space, 1);
+    run(&mut space, "XCFGSET s IDMP-MAXSIZE 3");
+    for n in 0..50 {
+        run(&mut space, &format!("XADD s IDMP p i{n} * f v"));
+    }
+    assert_eq!(tracked(&mut space), [1, 3]);
+    assert_eq!(space.element_count(b"s"), 51 + 3 * 3 + 1 + 1);
+}
+
+/// The reply of the last of these commands, each of which is evaluated by the same rules.
+fn reply_by(rules: Rules, commands: &str) -> String {
+    let mut space = TestSpace::new();
+    space.rules = rules;
+    let mut last = String::new();
+    for command in commands.split("; ") {
+        let args: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        let mut reply = Reply::new(Proto::Resp2);
+        space.version += 1;
+        last = match testspace::run(&mut space, &args, &mut reply) {
+            Ok(()) => String::from_utf8_lossy(&reply.buf).replace("\r\n", " "),
+            Err(Error::Reply(text)) => text.into_owned(),
+            Err(Error::Fault(fault)) => panic!("{command}: {fault:?}"),
+        };
+        space.validate();
+    }
+    last
+}
+
+#[test]
+fn by_earlier_rules_all_is_as_it_was() {
+    const READ: &str = "XADD s 1-0 f v; XADD s 2-0 f v; XADD s 3-0 f v; XGROUP CREATE s g 0; \
+                        XREADGROUP GROUP g a COUNT 1 STREAMS s >";
+    const INVALID: &str = "ERR Invalid stream ID specified as stream command argument";
+    // What the replies of the last commands end with.
+    for (commands, was, is) in [
+        ("XDEL s 1-0; XDELEX s DELREF IDS 1 1-0; XACK s g 1-0", ":1 ", ":0 "),
+        ("XDEL s 1-0; XDELEX s ACKED IDS 1 1-0", "*1 :-1 ", "*1 :2 "),
+        ("XDEL s 1-0; XTRIM s MAXLEN 0 DELREF; XACK s g 1-0", ":0 ", ":1 "),
+        ("XGROUP SETID s g 0; XACKDEL s g ACKED IDS 1 1-0", "*1 :1 ", "*1 :2 "),
+        ("XDELEX s KEEPREF DELREF IDS 1 1-0", "*1 :1 ", "ERR syntax error"),
+        ("XDELEX s IDS 1 9-9 IDS 1 1-0", "ERR syntax error", "*1 :1 "),
+        ("XTRIM s MAXLEN 0 KEEPREF DELREF", ":3 ", "ERR syntax error"),
+        ("XADD s ACKED DELREF 4-0 f v", "$3 4-0 ", INVALID),
+        ("XDELEX t IDS 1 bad", INVALID, "*1 :-1 "),
+        ("XNACK s g FAIL FORCE IDS 1 1-0", "ERR syntax error", ":1 "),
+        ("XNACK s g FAIL IDS 1 1-0 IDS 1 1-0", "ERR syntax error", ":1 "),
+        ("XCFGSET s IDMP-DURATION 1 IDMP-DURATION 2", "+OK ", "ERR IDMP-DURATION specified multiple times"),
+        ("XIDMPRECORD s p i 1-0", "ERR not while nodes of an earlier release hold replicas", "+OK "),
+        ("XREADGROUP GROUP g b COUNT 1 CLAIM 0 STREAMS s >", "ERR syntax error", "$1 v :0 :1 "),
+        ("XTRIM s MAXLEN 1; XINFO GROUPS s", "$12 entries-read :1 $3 lag :2 ", "$12 entries-read :1 $3 lag :1 "),
+        ("XDEL s 1-0 2-0; XINFO GROUPS s", "$12 entries-read :1 $3 lag :2 ", "$12 entries-read :1 $3 lag :1 "),
+        (
+            "XDEL s 1-0 2-0; XREADGROUP GROUP g a STREAMS s >; XINFO GROUPS s",
+            "$12 entries-read :2 $3 lag :1 ",
+            "$12 entries-read :3 $3 lag :0 ",
+        ),
+        ("XGROUP SETID s g 0 ENTRIESREAD 9; XINFO GROUPS s", "entries-read :9 $3 lag :-6 ", ":3 $3 lag :3 "),
+    ] {
+        let commands = format!("{READ}; {commands}");
+        let (by_earlier, by_newest) = (reply_by(Rules::Later, &commands), reply_by(Rules::NEWEST, &commands));
+        assert!(by_earlier.ends_with(was) && by_newest.ends_with(is), "{commands}: {by_earlier}, {by_newest}");
     }
 }

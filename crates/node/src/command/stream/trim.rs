@@ -3,14 +3,14 @@
 use super::entry::Entry;
 use super::id::{NewId, StreamId};
 use super::meta::Ordinal;
-use super::references::{Groups, References};
+use super::references::{self, Groups, References};
 use super::requests::RequestName;
 use super::stored::Stream;
 use super::write::{delete, trim_to};
 use crate::command::args::{SYNTAX, int, is_word};
 use crate::command::call::Error;
 use crate::format::packing::Packing;
-use crate::{ReadSpace, WriteSpace};
+use crate::{ReadSpace, Rules, WriteSpace};
 use vocab::limits::{STREAM_TRIM_LIMIT, STREAM_TRIM_LIMIT_MAX};
 
 const TWICE: &str = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible";
@@ -50,10 +50,10 @@ pub(super) struct TrimWords {
 
 impl TrimWords {
     /// Parses the arguments behind the key; for XADD they end with the id.
-    pub(super) fn parse(words: &[&[u8]], of_xadd: bool) -> Result<Self, Error> {
+    pub(super) fn parse(words: &[&[u8]], of_xadd: bool, rules: Rules) -> Result<Self, Error> {
         let mut parsed = Self::default();
         let (mut keep, mut is_rough, mut limit) = (None, false, None);
-        let mut references = References::default();
+        let mut references = None;
         let mut at = 0;
         while let Some(word) = words.get(at) {
             let has_more = at + 1 < words.len();
@@ -75,15 +75,15 @@ impl TrimWords {
                 let most = u64::try_from(int(words[at])?);
                 limit = Some(most.map_err(|_| Error::from("ERR The LIMIT argument must be >= 0."))?);
                 at += 1;
-            } else if of_xadd && let Some((request, count)) = RequestName::parse(&words[at - 1..])? {
-                if parsed.request.replace(request).is_some() {
-                    return Err("ERR IDMP/IDMPAUTO specified multiple times".into());
-                }
+            } else if of_xadd
+                && let Some((request, count)) = RequestName::parse(&words[at - 1..], parsed.request.is_some())?
+            {
+                parsed.request = Some(request);
                 at += count - 1;
             } else if of_xadd && is_word(word, "NOMKSTREAM") {
                 parsed.no_stream = true;
-            } else if let Some(asked) = References::of_word(word) {
-                references = asked;
+            } else if let Some(asked) = References::of_next_word(word, references, rules) {
+                references = Some(asked);
             } else if of_xadd {
                 parsed.id = Some(NewId::parse(word, 0)?);
                 break;
@@ -93,7 +93,7 @@ impl TrimWords {
         }
         parsed.count = at;
         if parsed.request.is_some() && parsed.id.is_some() {
-            return Err("ERR IDMP/IDMPAUTO can be used only with auto-generated IDs".into());
+            return Err("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs".into());
         }
         if limit.is_some_and(|limit| limit > 0) && keep.is_none() {
             return Err("ERR syntax error, LIMIT cannot be used without specifying a trimming strategy".into());
@@ -104,6 +104,7 @@ impl TrimWords {
         if limit.is_some() && !is_rough {
             return Err("ERR syntax error, LIMIT cannot be used without the special ~ option".into());
         }
+        let references = references.unwrap_or_default();
         parsed.trim = keep.map(|keep| Trim { keep, is_rough, limit, references });
         Ok(parsed)
     }
@@ -141,12 +142,18 @@ pub(super) fn cut(space: &mut dyn WriteSpace, stream: &mut Stream<'_>, trim: Tri
         return cut_acknowledged(space, stream, trim, to);
     }
     let removed = to.0 - first.0 - gone(space, stream, to)?;
+    let removes_references = trim.references == References::Remove;
+    let leaves_others = space.rules() >= Rules::Fourth;
+    if removes_references && leaves_others {
+        references::forget_trimmed(space, stream, to)?;
+    }
     trim_to(space, stream, to, removed)?;
-    if trim.references == References::Remove {
+    if removes_references && !leaves_others {
+        // What was pending of entries that had gone before goes, too.
         let names = Groups::names(space, stream)?;
         let mut groups = Groups::load(space, stream, &names)?;
         let end = if stream.meta.length == 0 { StreamId::MAX } else { stream.meta.first_id };
-        groups.forget_before(space, stream, end)?;
+        groups.forget_before(space, stream, end, None)?;
         groups.save(space)?;
     }
     Ok(removed)

@@ -11,7 +11,7 @@ use crate::command::call::{Error, Outcome};
 use crate::command::hash::{Form, Stored, name_of};
 use crate::format::score::decode;
 use crate::keyspace_events::Event;
-use crate::{ReadSpace, Type};
+use crate::{ReadSpace, Rules, Type};
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -60,22 +60,31 @@ enum Aggregate {
     Sum,
     Min,
     Max,
+    /// A member counts as much as each set that has it weighs.
+    Count,
 }
 
 impl Aggregate {
-    fn parse(word: &[u8]) -> Result<Self, Error> {
+    fn parse(word: &[u8], rules: Rules) -> Result<Self, Error> {
         match () {
             () if is_word(word, "SUM") => Ok(Self::Sum),
             () if is_word(word, "MIN") => Ok(Self::Min),
             () if is_word(word, "MAX") => Ok(Self::Max),
+            // Replicas of earlier releases do not know it.
+            () if is_word(word, "COUNT") && rules >= Rules::Fourth => Ok(Self::Count),
             () => Err(SYNTAX.into()),
         }
+    }
+
+    /// What a score comes to in a set of that weight.
+    fn weighted(self, score: f64, weight: f64) -> f64 {
+        if self == Self::Count { weight } else { score * weight }
     }
 
     fn join(self, score: f64, other: f64) -> f64 {
         match self {
             // The sum of both infinities is 0, as in Redis.
-            Self::Sum => number(score + other),
+            Self::Sum | Self::Count => number(score + other),
             Self::Min if other < score => other,
             Self::Max if other > score => other,
             Self::Min | Self::Max => score,
@@ -195,7 +204,7 @@ impl<'k> Combination<'k> {
         let numkeys = usize::try_from(numkeys).unwrap_or(usize::MAX);
         let (keys, options) = args[1..].split_at_checked(numkeys).ok_or(SYNTAX)?;
         let Named { sets, places } = Named::find(operation, space, keys)?;
-        let options = Options::parse(operation, answer, keys.len(), options)?;
+        let options = Options::parse(operation, answer, space.rules(), keys.len(), options)?;
         let lacks_first = places.first().is_none_or(Option::is_none);
         let lacks_one = places.iter().any(Option::is_none);
         let weighted = places.into_iter().zip(options.weights);
@@ -247,16 +256,19 @@ impl<'k> Combination<'k> {
         let weight = walk.named.first().map_or(1.0, |(_, weight)| *weight);
         'members: while let Some(Ahead { name, score }) = walk.take(&sets[walk.set], space)? {
             let member = sets[walk.set].field_of(&name)?;
-            let mut score = number(score * weight);
+            let mut score = number(aggregate.weighted(score, weight));
             // The member's scores in the sets that have been asked.
             let mut known = vec![None; sets.len()];
             for source in &*asked {
                 let set = &sets[source.set];
                 if known[source.set].is_none() {
+                    set.afford_asking(space)?;
                     known[source.set] = set.get(space, member)?.map(|value| score_of(set.ty(), &value));
                 }
                 match (known[source.set], *operation) {
-                    (Some(other), Operation::Intersection) => score = aggregate.join(score, other * source.weight),
+                    (Some(other), Operation::Intersection) => {
+                        score = aggregate.join(score, aggregate.weighted(other, source.weight));
+                    }
                     (None, Operation::Difference) => {}
                     _ => continue 'members,
                 }
@@ -283,7 +295,8 @@ impl<'k> Combination<'k> {
         for &i in &*moved {
             let set = &sets[walked[i].set];
             if let Some(Ahead { score, .. }) = walked[i].take(set, space)? {
-                scores.extend(walked[i].named.iter().map(|(place, weight)| (*place, number(score * weight))));
+                let weighted = |weight: &f64| number(aggregate.weighted(score, *weight));
+                scores.extend(walked[i].named.iter().map(|(place, weight)| (*place, weighted(weight))));
             }
         }
         // What the sum of scores comes to depends on their order.
@@ -303,7 +316,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse(operation: Operation, answer: Answer, keys: usize, words: &[&[u8]]) -> Result<Self, Error> {
+    fn parse(operation: Operation, answer: Answer, rules: Rules, keys: usize, words: &[&[u8]]) -> Result<Self, Error> {
         let mut options = Self { weights: vec![1.0; keys], aggregate: Aggregate::Sum, with_scores: false, limit: 0 };
         let joins = operation != Operation::Difference && answer != Answer::Count;
         let mut words = words;
@@ -317,7 +330,7 @@ impl Options {
                     rest
                 }
                 [how, rest @ ..] if joins && is_word(word, "AGGREGATE") => {
-                    options.aggregate = Aggregate::parse(how)?;
+                    options.aggregate = Aggregate::parse(how, rules)?;
                     rest
                 }
                 rest if answer == Answer::Members && is_word(word, "WITHSCORES") => {

@@ -83,7 +83,9 @@ fn rank(call: &mut ReadCall<'_>, falls: bool) -> Outcome {
     let with_score = match call.args[3..] {
         [] => false,
         [word] if is_word(word, "WITHSCORE") => true,
-        _ => return Err(SYNTAX.into()),
+        [_] => return Err(SYNTAX.into()),
+        _ if falls => return Err("ERR wrong number of arguments for 'zrevrank' command".into()),
+        _ => return Err("ERR wrong number of arguments for 'zrank' command".into()),
     };
     let set = SortedSet::load(call.space, call.args[1])?;
     let score = match &set {

@@ -1,6 +1,6 @@
 //! HOTKEYS: which keys cost this node most time, and most bytes.
 
-use super::ask::{Ask, NOT_INTEGER, Outcome, Refusal, Row, SYNTAX, is_word};
+use super::ask::{Ask, Outcome, Refusal, Row, SYNTAX, is_word};
 use crate::hot_keys::{HOT_KEYS_MAX, HotKeysOrder, HotKeysReport};
 use crate::session::cluster_facts::merged;
 use crate::session::{ClusterFacts, Effect, SlotRange};
@@ -9,6 +9,10 @@ use vocab::{SLOT_COUNT, Slot};
 
 /// Keys that are answered if START is not told how many.
 const COUNT_DEFAULT: usize = 10;
+/// CPU and NET.
+const METRICS_MAX: u64 = 2;
+const SAMPLE_MAX: u64 = i32::MAX as u64;
+const DURATION_SECONDS_MAX: u64 = 1_000_000;
 
 pub(super) const ROWS: &[Row] =
     &[("HOTKEYS|START", start), ("HOTKEYS|STOP", stop), ("HOTKEYS|GET", get), ("HOTKEYS|RESET", reset)];
@@ -29,38 +33,43 @@ impl<'a> Words<'a> {
         Some(first)
     }
 
-    fn number(&mut self) -> Result<i64, Refusal> {
-        let word = self.next().ok_or(SYNTAX)?;
-        parse_integer(word).ok_or(NOT_INTEGER)
+    /// The next word, a number from 1 on up to `most`.
+    fn number(&mut self, most: u64, refusal: &'static str) -> Result<u64, Refusal> {
+        let number = parse_integer(self.next().ok_or(SYNTAX)?).and_then(|number| u64::try_from(number).ok());
+        number.filter(|number| (1..=most).contains(number)).ok_or(refuse(refusal))
     }
 
     /// `METRICS count metric …`: whether time counts, and whether bytes do. Metrics of another name are passed over.
     fn metrics(&mut self) -> Result<(bool, bool), Refusal> {
         let is_there = self.next().is_some_and(|word| is_word(word, "METRICS"));
-        let count = self.next().filter(|_| is_there).ok_or(refuse("ERR METRICS parameter is required"))?;
-        let count = parse_integer(count).filter(|count| *count > 0);
-        let count = count.ok_or(refuse("ERR METRICS count must be a positive integer"))?;
-        let count = usize::try_from(count).ok().filter(|count| *count <= self.left.len());
-        let count = count.ok_or(refuse("ERR METRICS count does not match number of metric types provided"))?;
+        if !is_there || self.left.is_empty() {
+            return Err(refuse("ERR METRICS parameter is required"));
+        }
+        let count = self.number(METRICS_MAX, "ERR METRICS count must be > 0 and <= 2")? as usize;
+        if count > self.left.len() {
+            return Err(refuse("ERR METRICS count does not match number of metric types provided"));
+        }
         let (mut time, mut bytes) = (false, false);
         for _ in 0..count {
             let (is_given, twice) = match self.next() {
-                Some(word) if is_word(word, "CPU") => (&mut time, "ERR METRICS CPU defined more than once"),
-                Some(word) if is_word(word, "NET") => (&mut bytes, "ERR METRICS NET defined more than once"),
+                Some(word) if is_word(word, "CPU") => (&mut time, "ERR METRICS CPU defined more than once!"),
+                Some(word) if is_word(word, "NET") => (&mut bytes, "ERR METRICS NET defined more than once!"),
                 _ => continue,
             };
             if std::mem::replace(is_given, true) {
                 return Err(refuse(twice));
             }
         }
-        if time || bytes { Ok((time, bytes)) } else { Err(refuse("ERR METRICS no valid metrics passed")) }
+        if time || bytes {
+            Ok((time, bytes))
+        } else {
+            Err(refuse("ERR METRICS no valid metrics passed. Supported: CPU|NET"))
+        }
     }
 
     /// `count slot …` behind SLOTS, in order.
     fn slots(&mut self, facts: &ClusterFacts) -> Result<Vec<Slot>, Refusal> {
-        let count = self.number()?;
-        let count = usize::try_from(count).ok().filter(|count| (1..=usize::from(SLOT_COUNT)).contains(count));
-        let count = count.ok_or(refuse("ERR SLOTS count must be between 1 and 16384"))?;
+        let count = self.number(SLOT_COUNT.into(), "ERR SLOTS count must be between 1 and 16384")? as usize;
         if self.left.len() < count {
             return Err(refuse("ERR not enough slot numbers provided"));
         }
@@ -89,22 +98,23 @@ fn own_slots(facts: &ClusterFacts) -> Vec<SlotRange> {
     myself.and_then(|myself| facts.led().remove(&myself)).unwrap_or_default()
 }
 
-fn parse(args: &[&[u8]], facts: &ClusterFacts) -> Result<HotKeysOrder, Refusal> {
+/// What START asks for. `has_slots`: the client is one of the cluster.
+fn parse(args: &[&[u8]], facts: &ClusterFacts, has_slots: bool) -> Result<HotKeysOrder, Refusal> {
     let mut words = Words { left: &args[2..] };
     let (time, bytes) = words.metrics()?;
     let (mut count, mut one_of, mut duration_ms, mut slots) = (COUNT_DEFAULT, 1, None, None);
     while let Some(word) = words.next() {
         if is_word(word, "COUNT") {
-            let asked = usize::try_from(words.number()?).ok().filter(|asked| (1..=HOT_KEYS_MAX).contains(asked));
-            count = asked.ok_or(refuse("ERR COUNT must be between 1 and 64"))?;
+            count = words.number(HOT_KEYS_MAX as u64, "ERR COUNT must be between 1 and 64")? as usize;
         } else if is_word(word, "DURATION") {
-            let asked = u64::try_from(words.number()?).ok().filter(|asked| *asked > 0);
-            let seconds = asked.ok_or(refuse("ERR DURATION must be positive"))?;
-            duration_ms = Some(seconds.saturating_mul(1000).min(u64::MAX / 2));
+            let seconds = words.number(DURATION_SECONDS_MAX, "ERR DURATION must be between 1 and 1000000")?;
+            duration_ms = Some(1000 * seconds);
         } else if is_word(word, "SAMPLE") {
-            let asked = u64::try_from(words.number()?).ok().filter(|asked| *asked > 0);
-            one_of = asked.ok_or(refuse("ERR SAMPLE ratio must be positive"))?;
+            one_of = words.number(SAMPLE_MAX, "ERR SAMPLE ratio must be positive")?;
         } else if is_word(word, "SLOTS") {
+            if !has_slots {
+                return Err(refuse("ERR SLOTS parameter cannot be used in non-cluster mode"));
+            }
             if slots.is_some() {
                 return Err(refuse("ERR SLOTS parameter already specified"));
             }
@@ -126,12 +136,14 @@ fn cpu_us(ask: &Ask<'_>) -> (u64, u64) {
 }
 
 fn start(ask: &mut Ask<'_>) -> Outcome {
-    let order = parse(ask.args, &ask.host.cluster_facts())?;
-    if ask.session.keyspace().database().is_some() && order.slots.is_some() {
-        return Err(refuse("ERR SLOTS parameter cannot be used in non-cluster mode"));
+    const IN_PROGRESS: &str = "ERR hotkey tracking session already in progress";
+    if ask.host.hot_keys().is_on_at(ask.now_ms()) {
+        return Err(refuse(IN_PROGRESS));
     }
+    let has_slots = ask.session.keyspace().database().is_none();
+    let order = parse(ask.args, &ask.host.cluster_facts(), has_slots)?;
     if !ask.host.hot_keys().start(order, ask.now_ms(), cpu_us(ask)) {
-        return Err(refuse("ERR hotkey tracking session already in progress"));
+        return Err(refuse(IN_PROGRESS));
     }
     ask.reply.ok();
     Ok(Effect::None)

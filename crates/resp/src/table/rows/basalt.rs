@@ -1,8 +1,8 @@
 //! Basalt's own: versions, compare-and-set, ordered ranges, batches.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, EMPTIES_NAMED, IN_KEY_ORDER, IS_RULED, MATCHES_PATTERNS, MISSES_UNTOLD, NAMES_DATABASES, ONLY_SHOWS,
-    READS_ALL_KEYS, REPORTS_VERSION, SWAPS_DATABASES, TAKES_CONSISTENCY, TAKES_DURABILITY, WALKS_DATABASE,
+    ASKS_DATABASE, EMPTIES_NAMED, FOR_NODES, IN_KEY_ORDER, IS_RULED, MATCHES_PATTERNS, MISSES_UNTOLD, NAMES_DATABASES,
+    ONLY_SHOWS, READS_ALL_KEYS, REPORTS_VERSION, SWAPS_DATABASES, TAKES_CONSISTENCY, TAKES_DURABILITY, WALKS_DATABASE,
 };
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, OW, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
@@ -156,9 +156,9 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         -1,
         "Deletes all keys of some databases, in one step, or those of all databases; clients ask by FLUSHDB.",
     )
-    .flags(WRITE)
+    .flags(WRITE | NOSCRIPT)
     .dangerous()
-    .does_also(NAMES_DATABASES | EMPTIES_NAMED)
+    .does_also(NAMES_DATABASES | EMPTIES_NAMED | FOR_NODES)
     .touches(&[keys_to_end(1, 1, RW | DELETE)])
     .cost("O(N), N being the number of keys")
     .args("[database:key [database:key ...]]"),
@@ -196,8 +196,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Answers a question about the keys of a database within a transaction or a script; clients ask by KEYS, DBSIZE, \
          RANDOMKEY and SCAN.",
     )
-    .flags(READONLY)
-    .does_also(WALKS_DATABASE | IS_RULED | MISSES_UNTOLD | MATCHES_PATTERNS)
+    .flags(READONLY | NOSCRIPT)
+    .does_also(WALKS_DATABASE | IS_RULED | MISSES_UNTOLD | MATCHES_PATTERNS | FOR_NODES)
     .touches(&[key(1, RO)])
     .cost("O(N), N being the number of keys of the database; O(1) for DBSIZE")
     .args("database:key <DBSIZE | KEYS pattern:pattern | RANDOMKEY | SCAN cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type:string]>"),
@@ -242,7 +242,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .flags(WRITE | NOSCRIPT | NO_MULTI)
     .dangerous()
-    .does_also(NAMES_DATABASES)
+    .does_also(NAMES_DATABASES | FOR_NODES)
     .touches(&[key(1, RW | DELETE)])
     .cost("O(N), N being the number of keys that are deleted")
     .args("place:key count:integer"),
@@ -258,13 +258,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .args("username:string"),
     own("KV.SPAN", 3, "Tells whether one shard has all slots from that of one key to that of another; FLUSHDB asks it.")
         .flags(READONLY | FAST | NOSCRIPT | NO_MULTI)
-        .does_also(NAMES_DATABASES)
+        .does_also(NAMES_DATABASES | FOR_NODES)
         .touches(&[key(1, RO), key(2, RO)])
         .args("first:key last:key"),
     own("KV.SWAP", 3, "Exchanges two databases; clients ask by SWAPDB.")
-        .flags(WRITE | NO_MULTI)
+        .flags(WRITE | NOSCRIPT | NO_MULTI)
         .dangerous()
-        .does_also(SWAPS_DATABASES)
+        .does_also(SWAPS_DATABASES | FOR_NODES)
         .args("index1:integer index2:integer"),
     command(
         Group::Basalt,
@@ -277,8 +277,8 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .flags(NOSCRIPT | NO_MULTI | LOADING | STALE | FAST)
     .args("<ON | OFF> [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]"),
     own("KV.TRANSFER", -4, "Copies or moves a key to another database; clients ask by COPY and MOVE.")
-        .flags(WRITE | DENYOOM)
-        .does_also(NAMES_DATABASES)
+        .flags(WRITE | DENYOOM | NOSCRIPT)
+        .does_also(NAMES_DATABASES | FOR_NODES)
         .touches(&[key(1, RW | ACCESS | DELETE), key(2, OW | UPDATE)])
         .cost("O(N), N being the number of elements of a collection; O(1) for strings")
         .args("source:key destination:key <COPY [REPLACE] | MOVE>"),

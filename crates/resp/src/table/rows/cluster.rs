@@ -78,7 +78,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("node-id")
         .deprecated("5.0.0", "`CLUSTER REPLICAS`"),
     cluster("CLUSTER|SLOT-STATS", -4, "8.0.0", "Returns how many keys the slots have that this node leads.")
-        .flags(STALE)
+        .flags(STALE | LOADING)
         .does_also(ASKS_DATABASE)
         .cost("O(N log N), N being the number of slots")
         .tips(&["nondeterministic_output", "request_policy:all_shards"])

@@ -1,7 +1,8 @@
 //! Keys of any type.
 
 use crate::table::behaviour::{
-    ASKS_DATABASE, BARRIER, MATCHES_PATTERNS, MISSES_UNTOLD, PEEKS, READS_BY_PATTERN, SecretArgs, TO_DATABASE, USES,
+    ASKS_DATABASE, BARRIER, IS_RULED, MATCHES_PATTERNS, MISSES_UNTOLD, PEEKS, READS_BY_PATTERN, SecretArgs,
+    TO_DATABASE, USES,
 };
 use crate::table::key_flag::{ACCESS, DELETE, INCOMPLETE, INSERT, OW, RM, RO, RW, UPDATE};
 use crate::table::spec::acl;
@@ -20,6 +21,7 @@ const fn restore(name: &'static str, since: &'static str, summary: &'static str)
         .flags(WRITE | DENYOOM)
         .dangerous()
         .touches(const { &[key(1, OW | UPDATE)] })
+        .does_also(IS_RULED)
         .cost("O(N), N being the size of the value")
         .args("key ttl:integer serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ frequency:integer]")
 }
@@ -184,7 +186,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .flags(READONLY)
     .cost("O(1) a call, O(N) for the whole walk, N being the number of keys in the store")
     .does_also(ASKS_DATABASE | MATCHES_PATTERNS)
-    .tips(&["nondeterministic_output", "request_policy:special"])
+    .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])
     .args("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type] [STORE | DATABASE index:integer | SELECTED index:integer]"),
     command(
         Group::Generic,
@@ -196,7 +198,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .answers(Answers::Values)
     .flags(WRITE | DENYOOM)
-    .does_also(READS_BY_PATTERN)
+    .does_also(READS_BY_PATTERN | IS_RULED)
     .dangerous()
     .touches(&[key(1, RO | ACCESS), key_after("STORE", 2, &[("BY", 1), ("GET", 1), ("LIMIT", 2), ("STORE", 1)], OW | UPDATE)])
     .cost(SORTED)
@@ -214,7 +216,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .answers(Answers::Values)
     .flags(READONLY | MOVABLE_KEYS)
-    .does_also(READS_BY_PATTERN)
+    .does_also(READS_BY_PATTERN | IS_RULED)
     .dangerous()
     .touches(&[key(1, RO | ACCESS)])
     .cost(SORTED)

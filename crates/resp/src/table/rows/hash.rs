@@ -1,6 +1,6 @@
 //! Hashes.
 
-use crate::table::behaviour::MATCHES_PATTERNS;
+use crate::table::behaviour::{IS_RULED, MATCHES_PATTERNS};
 use crate::table::key_flag::{ACCESS, DELETE, INSERT, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
@@ -22,11 +22,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key field"),
     hash("HEXPIRE", -6, "7.4.0", "Sets when fields of a hash expire, in seconds from now.")
         .flags(WRITE | DENYOOM | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | UPDATE)])
         .cost("O(N), N being the number of fields")
         .args("key seconds:integer [NX | XX | GT | LT] FIELDS numfields:integer field [field ...]"),
     hash("HEXPIREAT", -6, "7.4.0", "Sets when fields of a hash expire, as a Unix time in seconds.")
         .flags(WRITE | DENYOOM | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | UPDATE)])
         .cost("O(N), N being the number of fields")
         .args("key unix-time-seconds:unix-time [NX | XX | GT | LT] FIELDS numfields:integer field [field ...]"),
@@ -49,6 +51,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     hash("HGETEX", -5, "8.0.0", "Returns fields of a hash, and sets or removes their expiry.")
         .answers(Answers::Values)
         .flags(WRITE | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | ACCESS | UPDATE)])
         .cost("O(N), N being the number of fields")
         .args(
@@ -105,11 +108,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key FIELDS numfields:integer field [field ...]"),
     hash("HPEXPIRE", -6, "7.4.0", "Sets when fields of a hash expire, in milliseconds from now.")
         .flags(WRITE | DENYOOM | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | UPDATE)])
         .cost("O(N), N being the number of fields")
         .args("key milliseconds:integer [NX | XX | GT | LT] FIELDS numfields:integer field [field ...]"),
     hash("HPEXPIREAT", -6, "7.4.0", "Sets when fields of a hash expire, as a Unix time in milliseconds.")
         .flags(WRITE | DENYOOM | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | UPDATE)])
         .cost("O(N), N being the number of fields")
         .args("key unix-time-milliseconds:unix-time [NX | XX | GT | LT] FIELDS numfields:integer field [field ...]"),
@@ -146,6 +151,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key field value [field value ...]"),
     hash("HSETEX", -6, "8.0.0", "Sets fields of a hash, and when they expire, if all of them exist or none does.")
         .flags(WRITE | DENYOOM | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | UPDATE)])
         .cost("O(N), N being the number of fields")
         .args(

@@ -1,6 +1,6 @@
 //! Sets.
 
-use crate::table::behaviour::{MATCHES_PATTERNS, PACKS};
+use crate::table::behaviour::{IS_RULED, MATCHES_PATTERNS, PACKS};
 use crate::table::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
@@ -25,6 +25,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key"),
     set("SDIFF", -2, "1.0.0", "Returns the members of a set that the other sets do not have.")
         .answers(Answers::Values)
+        .does_also(IS_RULED)
         .flags(READONLY)
         .touches(&[keys_to_end(1, 1, RO | ACCESS)])
         .cost(ALL_MEMBERS)
@@ -37,12 +38,14 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("destination:key key [key ...]"),
     set("SINTER", -2, "1.0.0", "Returns the members that all sets have.")
         .answers(Answers::Values)
+        .does_also(IS_RULED)
         .flags(READONLY)
         .touches(&[keys_to_end(1, 1, RO | ACCESS)])
         .cost(SMALLEST)
         .tips(&["nondeterministic_output_order"])
         .args("key [key ...]"),
     set("SINTERCARD", -3, "7.0.0", "Returns how many members all sets have in common.")
+        .does_also(IS_RULED)
         .flags(READONLY)
         .touches(&[keys_counted(1, RO | ACCESS)])
         .cost(SMALLEST)

@@ -40,6 +40,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key min max"),
     zset("ZDIFF", -3, "6.2.0", "Returns the members of a sorted set that the other sorted sets do not have.")
         .answers(Answers::Values)
+        .does_also(IS_RULED)
         .flags(READONLY)
         .touches(&[keys_counted(1, RO | ACCESS)])
         .cost(ALL_AND_LOG)
@@ -56,20 +57,23 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key increment:double member"),
     zset("ZINTER", -3, "6.2.0", "Returns the members that all sorted sets have.")
         .answers(Answers::Values)
+        .does_also(IS_RULED)
         .flags(READONLY)
         .touches(&[keys_counted(1, RO | ACCESS)])
         .cost(SMALLEST_AND_LOG)
-        .args("numkeys:integer key [key ...] [WEIGHTS weight:integer [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]"),
+        .args("numkeys:integer key [key ...] [WEIGHTS weight:integer [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]"),
     zset("ZINTERCARD", -3, "7.0.0", "Returns how many members all sorted sets have in common.")
+        .does_also(IS_RULED)
         .flags(READONLY)
         .touches(&[keys_counted(1, RO | ACCESS)])
         .cost("O(N*K), N being the size of the smallest sorted set and K the number of sorted sets")
         .args("numkeys:integer key [key ...] [LIMIT limit:integer]"),
     zset("ZINTERSTORE", -4, "2.0.0", "Keeps the members that all sorted sets have in a key.")
         .flags(WRITE | DENYOOM)
+        .does_also(IS_RULED)
         .touches(&[key(1, OW | UPDATE), keys_counted(2, RO | ACCESS)])
         .cost(SMALLEST_AND_LOG)
-        .args("destination:key numkeys:integer key [key ...] [WEIGHTS weight:integer [weight ...]] [AGGREGATE <SUM | MIN | MAX>]"),
+        .args("destination:key numkeys:integer key [key ...] [WEIGHTS weight:integer [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]"),
     zset(
         "ZLEXCOUNT",
         4,
@@ -224,12 +228,14 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     zset("ZUNION", -3, "6.2.0", "Returns the members that at least one of the sorted sets has.")
         .answers(Answers::Values)
         .flags(READONLY)
+        .does_also(IS_RULED)
         .touches(&[keys_counted(1, RO | ACCESS)])
         .cost(ALL_AND_LOG)
-        .args("numkeys:integer key [key ...] [WEIGHTS weight:integer [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]"),
+        .args("numkeys:integer key [key ...] [WEIGHTS weight:integer [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>] [WITHSCORES]"),
     zset("ZUNIONSTORE", -4, "2.0.0", "Keeps the members that at least one of the sorted sets has in a key.")
         .flags(WRITE | DENYOOM)
+        .does_also(IS_RULED)
         .touches(&[key(1, OW | UPDATE), keys_counted(2, RO | ACCESS)])
         .cost(ALL_AND_LOG)
-        .args("destination:key numkeys:integer key [key ...] [WEIGHTS weight:integer [weight ...]] [AGGREGATE <SUM | MIN | MAX>]"),
+        .args("destination:key numkeys:integer key [key ...] [WEIGHTS weight:integer [weight ...]] [AGGREGATE <SUM | MIN | MAX | COUNT>]"),
 ];

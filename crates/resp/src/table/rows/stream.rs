@@ -9,9 +9,11 @@ const fn stream(name: &'static str, arity: i16, since: &'static str, summary: &'
     command(Group::Stream, acl::STREAM, name, arity, since, summary)
 }
 
-/// The keys behind STREAMS.
-const fn streams(from: u16) -> KeySpec {
-    KeySpec { place: KeyPlace::Halved { word: "STREAMS", from }, flags: RO | ACCESS, note: "", without: None }
+/// The keys behind STREAMS. Other options come before it in any order: a group or a consumer may have the name of one.
+const fn streams(told_from: u16) -> KeySpec {
+    let options = &[("GROUP", 2), ("COUNT", 1), ("BLOCK", 1), ("CLAIM", 1)];
+    let place = KeyPlace::Halved { word: "STREAMS", from: 1, options, told_from };
+    KeySpec { place, flags: RO | ACCESS, note: "", without: None }
 }
 
 const VARIES: &[&str] = &["nondeterministic_output"];
@@ -29,12 +31,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Takes entries off what is pending in a group, and removes them from the stream.",
     )
     .flags(WRITE | FAST)
-    .touches(&[key(1, RW | DELETE)])
+    .does_also(IS_RULED)
+    .touches(&[key(1, RW | UPDATE | DELETE)])
     .cost("O(G log N) for each entry, G being the number of groups and N the length of the stream")
     .args("key group [KEEPREF | DELREF | ACKED] IDS numids:integer id [id ...]"),
     stream("XADD", -5, "5.0.0", "Adds an entry to a stream; creates the key if it does not exist.")
         .flags(WRITE | DENYOOM | FAST)
-        .does_also(PACKS)
+        .does_also(PACKS | IS_RULED)
         .touches(&[KeySpec {
             note: "UPDATE instead of INSERT because of the optional trimming feature",
             ..key(1, RW | UPDATE)
@@ -54,6 +57,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key group consumer min-idle-time start [COUNT count:integer] [JUSTID]"),
     stream("XCFGSET", -2, "8.6.0", "Sets how long, and how many, ids of producers' requests are known.")
         .flags(WRITE | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | UPDATE)])
         .cost("O(1)")
         .args("key [IDMP-DURATION duration:integer] [IDMP-MAXSIZE maxsize:integer]"),
@@ -74,6 +78,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key id [id ...]"),
     stream("XDELEX", -5, "8.2.0", "Removes entries from a stream, with regard to the groups that know them.")
         .flags(WRITE | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | DELETE)])
         .cost("O(G log N) for each entry, G being the number of groups and N the length of the stream")
         .args("key [KEEPREF | DELREF | ACKED] IDS numids:integer id [id ...]"),
@@ -81,6 +86,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("Depends on the subcommand."),
     stream("XGROUP|CREATE", -5, "5.0.0", "Makes a group of consumers.")
         .flags(WRITE | DENYOOM)
+        .does_also(IS_RULED)
         .touches(&[key(2, RW | INSERT)])
         .args("key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read:integer]"),
     stream("XGROUP|CREATECONSUMER", 5, "6.2.0", "Makes a consumer of a group.")
@@ -100,8 +106,20 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     stream("XGROUP|HELP", 2, "5.0.0", "Lists the subcommands.").flags(LOADING | STALE),
     stream("XGROUP|SETID", -5, "5.0.0", "Sets the last id that a group was given.")
         .flags(WRITE)
+        .does_also(IS_RULED)
         .touches(&[key(2, RW | UPDATE)])
         .args("key group <id | $> [ENTRIESREAD entries-read:integer]"),
+    stream(
+        "XIDMPRECORD",
+        5,
+        "8.6.2",
+        "Has a producer's request known as if it had added an entry that is in the stream.",
+    )
+    .flags(WRITE | DENYOOM | FAST)
+    .does_also(IS_RULED)
+    .touches(&[key(1, RW | UPDATE)])
+    .cost("O(log N), N being the length of the stream")
+    .args("key producer-id idempotent-id id"),
     command(Group::Stream, 0, "XINFO", -2, "5.0.0", "Groups the commands that look into a stream.")
         .cost("Depends on the subcommand."),
     stream("XINFO|CONSUMERS", 4, "5.0.0", "Tells of the consumers of a group.")
@@ -114,6 +132,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     stream("XINFO|GROUPS", 3, "5.0.0", "Tells of the groups of a stream.")
         .answers(Answers::Values)
         .flags(READONLY)
+        .does_also(IS_RULED)
         .touches(&[key(2, RO | ACCESS)])
         .cost("O(N), N being how many groups there are")
         .args("key"),
@@ -121,6 +140,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     stream("XINFO|STREAM", -3, "5.0.0", "Tells of a stream, and with FULL of all that belongs to it.")
         .answers(Answers::Values)
         .flags(READONLY)
+        .does_also(IS_RULED)
         .touches(&[key(2, RO | ACCESS)])
         .args("key [FULL [COUNT count:integer]]"),
     stream("XLEN", 2, "5.0.0", "Returns how many entries a stream has.")
@@ -129,6 +149,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key"),
     stream("XNACK", -7, "8.8.0", "Gives pending entries back to their group: any consumer may claim them at once.")
         .flags(WRITE | FAST)
+        .does_also(IS_RULED)
         .touches(&[key(1, RW | UPDATE)])
         .cost("O(1) for each entry")
         .args(
@@ -158,9 +179,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .flags(WRITE | BLOCKING)
         .does_also(IS_RULED)
         .touches(&[streams(4)])
-        .cost("O(M), M being the number of entries delivered; at most 16,384 of each stream")
+        .cost(
+            "O(M), M being the number of entries delivered; at most 16,384 of each stream; with CLAIM O(P log P), P being how many are pending in the group, of which it looks at 16,384",
+        )
         .args(
-            "GROUP group consumer [COUNT count:integer] [BLOCK milliseconds:integer] [NOACK] STREAMS key [key ...] id [id ...]",
+            "GROUP group consumer [COUNT count:integer] [BLOCK milliseconds:integer] [CLAIM min-idle-time:integer] [NOACK] STREAMS key [key ...] id [id ...]",
         ),
     stream("XREVRANGE", -4, "5.0.0", "Returns the entries of a stream within a range of ids, the last one first.")
         .answers(Answers::Values)
@@ -169,12 +192,13 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .cost("O(log N + M), N being the length of the stream and M the number of entries returned")
         .args("key end start [COUNT count:integer]"),
     stream("XSETID", -3, "5.0.0", "Sets the last id of a stream, and what is counted of it.")
+        .does_also(IS_RULED)
         .flags(WRITE | DENYOOM | FAST)
         .touches(&[key(1, RW | UPDATE)])
         .args("key last-id [ENTRIESADDED entries-added:integer] [MAXDELETEDID max-deleted-id]"),
     stream("XTRIM", -4, "5.0.0", "Removes the first entries of a stream.")
         .flags(WRITE)
-        .does_also(PACKS)
+        .does_also(PACKS | IS_RULED)
         .touches(&[key(1, RW | DELETE)])
         .cost("O(N), N being the number of entries removed, and O(log N) from 512 on")
         .tips(VARIES)

@@ -1,7 +1,7 @@
 //! Strings.
 
 use crate::table::behaviour::{IS_RULED, LOOKS_UP};
-use crate::table::key_flag::{ACCESS, DELETE, INSERT, OW, RO, RW, UPDATE, VARIABLE};
+use crate::table::key_flag::{ACCESS, DELETE, INSERT, OW, RM, RO, RW, UPDATE, VARIABLE};
 use crate::table::spec::acl;
 use crate::table::spec::flag::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::spec::{
@@ -31,7 +31,11 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("key decrement:integer"),
     string("DELEX", -2, "8.4.0", "Deletes a key; if it is told, only where the key's value, or its digest, is or is not a given one.")
         .flags(WRITE | FAST)
-        .touches(&[key(1, RW | DELETE)])
+        .does_also(IS_RULED)
+        .touches(&[KeySpec {
+            without: Some(Without { words: &["IFEQ", "IFNE", "IFDEQ", "IFDNE"], from: 2, flags: RM | DELETE }),
+            ..key(1, RW | DELETE | VARIABLE)
+        }])
         .cost("O(1), O(N) with a digest, N being the length of the value")
         .args("key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]"),
     string("DELIFEQ", 3, "9.0.0", "Deletes a key if it has a value (Valkey's word for DELEX with IFEQ).")
@@ -99,6 +103,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         "Adds a number to the value of a key, within bounds, and sets when the key expires; 0 stands for a missing key.",
     )
     .flags(WRITE | DENYOOM | FAST)
+    .does_also(IS_RULED)
     .touches(&[key(1, COUNTS)])
     .args(
         "key [BYFLOAT float:double | BYINT integer:integer] [LBOUND lowerbound] [UBOUND upperbound] [SATURATE] \
@@ -134,7 +139,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     .flags(WRITE | DENYOOM)
     .touches(&[pairs_counted(1, OW | UPDATE)])
     .cost("O(N), N being the number of keys")
-    .tips(&["request_policy:multi_shard", "response_policy:agg_min"])
+    .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])
     .args(
         "numkeys:integer key value [key value ...] [NX | XX] [EX seconds:integer | PX milliseconds:integer \
          | EXAT unix-time-seconds:unix-time | PXAT unix-time-milliseconds:unix-time | KEEPTTL]",
