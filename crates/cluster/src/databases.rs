@@ -22,15 +22,38 @@ const NAME_BYTES_MAX: usize = 64;
 /// Of how many databases something may be set.
 const ROWS_MAX: usize = 1024;
 
-/// What can be set of a database, and what it means.
-pub const DATABASE_WORDS: &[(&str, &str)] = &[
-    ("name", "a name for SELECT: a letter, then letters, digits, - and _"),
-    ("consistency", "absolute, or any: reads that any node with a replica answers, however old its answer"),
-    ("keys-max", "with so many keys the database takes no command that may add data"),
-    ("max-bytes", "about the most bytes, such as 64mb; then keys are evicted, or data is refused"),
-    ("eviction", "which keys go, as maxmemory-policy has it; where nothing is set, that policy"),
-    ("ops-max", "operations a second; what is more is refused"),
+/// Something that can be set of a database.
+#[derive(Clone, Copy, Debug)]
+pub struct DatabaseWord {
+    /// The word.
+    pub name: &'static str,
+    /// The first version of the protocol between nodes whose speakers all know it.
+    pub since: u16,
+    /// What it means.
+    pub help: &'static str,
+}
+
+const fn word(name: &'static str, since: u16, help: &'static str) -> DatabaseWord {
+    DatabaseWord { name, since, help }
+}
+
+/// What can be set of a database.
+pub const DATABASE_WORDS: &[DatabaseWord] = &[
+    word("name", 6, "a name for SELECT: a letter, then letters, digits, - and _"),
+    word("consistency", 6, "absolute, or any: reads that any node with a replica answers, however old its answer"),
+    word("keys-max", 6, "with so many keys the database takes no command that may add data"),
+    word("max-bytes", 7, "about the most bytes, such as 64mb; then keys are evicted, or data is refused"),
+    word("eviction", 7, "which keys go, as maxmemory-policy has it; where nothing is set, that policy"),
+    word("ops-max", 6, "operations a second; what is more is refused"),
 ];
+
+/// The first version of the protocol between nodes whose speakers know all words of a text that is read as [`Databases`]; 0: there are none.
+/// Nodes that do not know one pass over the whole text.
+pub(crate) fn words_since(text: &str) -> u16 {
+    let words = text.split([';', ',', ':']).filter_map(|part| Some(part.split_once('=')?.0));
+    let known = words.filter_map(|word| DATABASE_WORDS.iter().find(|known| known.name == word));
+    known.map(|known| known.since).max().unwrap_or(0)
+}
 
 /// What is set of one database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -274,6 +297,19 @@ mod tests {
             "3:eviction=none",
         ] {
             assert!(wrong.parse::<Databases>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_newest_word_says_who_knows_a_text() {
+        for (text, since) in [
+            ("", 0),
+            ("3:at=5;5:at=3", 0),
+            ("3:name=max-bytes", 6),
+            ("3:name=a,keys-max=7;5:consistency=any,max-bytes=9", 7),
+            ("3:eviction=volatile-ttl", 7),
+        ] {
+            assert_eq!(words_since(text), since, "{text}");
         }
     }
 

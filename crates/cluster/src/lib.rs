@@ -27,7 +27,7 @@ mod users;
 
 pub use apply::{apply, as_split};
 pub use change::Change;
-pub use databases::{DATABASE_WORDS, DATABASES_SETTING, DatabaseRow, Databases};
+pub use databases::{DATABASE_WORDS, DATABASES_SETTING, DatabaseRow, DatabaseWord, Databases};
 pub use error::MapError;
 pub use history::{History, MadeChange, MapUpdate, NotFollowed};
 pub use map::Map;

@@ -3,7 +3,6 @@
 use crate::map::{Map, setting_fault};
 use crate::node_info::NodeInfo;
 use crate::refusal::{Outcome, Refusal, Result, UNCHANGED, changed};
-use crate::settings::store_setting;
 use crate::shard_info::ReplicaInfo;
 use crate::users::{UserChange, users_fault};
 use std::collections::BTreeSet;
@@ -128,6 +127,8 @@ impl Membership<'_> {
         Ok(changed(self.0))
     }
 
+    /// Which settings there are, and of which values, is looked at where a change is proposed: replicas of two releases, of which one knows
+    /// more of them, have to come to the same map.
     pub(crate) fn set(&mut self, name: &str, was: Option<&str>, now: Option<&str>) -> Result<Outcome> {
         if let Some(fault) = setting_fault(name, now.unwrap_or_default()) {
             return Err(Refusal::OutOfBounds(fault));
@@ -138,14 +139,6 @@ impl Membership<'_> {
         }
         if known != was {
             return Err(Refusal::SettingChanged(name.to_owned()));
-        }
-        // What this version does not know may be taken away, but not set.
-        if let Some(value) = now {
-            let unknown = || Refusal::OutOfBounds(format!("a store has no setting {name}"));
-            let kept = store_setting(name).ok_or_else(unknown)?.parse(value).map_err(Refusal::OutOfBounds)?;
-            if kept != value {
-                return Err(Refusal::OutOfBounds(format!("{name}: {value} is kept as {kept}")));
-            }
         }
         if known.is_none() && self.0.settings.len() >= MAP_SETTINGS_MAX {
             return Err(Refusal::OutOfBounds(format!("a store has at most {MAP_SETTINGS_MAX} settings")));

@@ -2,8 +2,11 @@
 //!
 //! The map holds what was set, as text. Nothing is held of a setting that has its default. Every node applies a change
 //! when it takes up the map that carries it.
+//!
+//! A row that is added, and one that gets values that earlier releases refuse, says since which version of the protocol between nodes
+//! it is so (`StoreSetting::since`): the leader of the metadata group sets it once all nodes speak that.
 
-use crate::databases::Databases;
+use crate::databases::{Databases, words_since};
 use crate::map::Map;
 use vocab::memory_bytes;
 
@@ -18,6 +21,8 @@ pub struct StoreSetting {
     pub default: Option<&'static str>,
     /// Which setting of a node it stands above.
     pub above: Option<&'static str>,
+    /// The first version of the protocol between nodes whose speakers all know it; 0: all of them do.
+    pub since: u16,
     /// What it is for, in a sentence or two.
     pub help: &'static str,
 }
@@ -40,12 +45,12 @@ pub enum SettingKind {
 }
 
 const fn row(name: &'static str, kind: SettingKind, default: &'static str, help: &'static str) -> StoreSetting {
-    StoreSetting { name, kind, default: Some(default), above: None, help }
+    StoreSetting { name, kind, default: Some(default), above: None, since: 0, help }
 }
 
 /// One that stands above a setting that every node has of its own.
 const fn above(name: &'static str, kind: SettingKind, own: &'static str, help: &'static str) -> StoreSetting {
-    StoreSetting { name, kind, default: None, above: Some(own), help }
+    StoreSetting { name, kind, default: None, above: Some(own), since: 0, help }
 }
 
 use SettingKind::{Bytes, Count, Flag, Letters, OfDatabases, Word};
@@ -80,44 +85,51 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
         Letters("KEg$lshzxetdmnA"),
         "notify-keyspace-events",
         "Which events of keys are published, by the letters of Redis; empty: none. CONFIG SET at any node sets it too.",
-    ),
+    )
+    .known_since(6),
     row(
         "script-instructions-max",
         Count(10_000, 100_000_000_000),
         "400000000",
         "Instructions of Lua that a script may run before it is refused, and nothing of it written: about 100 million a second.",
-    ),
+    )
+    .known_since(6),
     row(
         "script-memory-max",
         Bytes(MIB, 1 << 30),
         "64mb",
         "Bytes that a script may hold in Lua before it is refused, and nothing of it written.",
-    ),
+    )
+    .known_since(6),
     row(
         "functions-version",
         Count(0, u32::MAX as u64),
         "0",
         "Counts the changes of functions: the store sets it itself.",
-    ),
+    )
+    .known_since(6),
     row(
         "script-engine",
         Count(0, 255),
         "0",
         "By which rules scripts are evaluated: the store sets it itself, once all of its nodes know them; 0: no scripts.",
-    ),
+    )
+    .known_since(6),
     row(
         "cluster-database-layout",
         Count(0, 255),
         "0",
         "How keys are stored of databases beyond 0 of a cluster's clients: the store sets it itself at the first SELECT of one, once all of \
          its nodes know it; 0: there are none.",
-    ),
+    )
+    .known_since(7),
     row(
         "database-settings",
         OfDatabases,
         "",
         "What is set for single databases, a row for each: `ctl database set` and SWAPDB change it.",
-    ),
+    )
+    .known_since(6),
     row("moves-per-source", Count(1, 16), "1", "Replicas that may leave one node at the same time."),
     row("moves-per-node", Count(1, 16), "2", "Replicas that may arrive at one node at the same time."),
     above(
@@ -139,20 +151,23 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
         "0",
         "A shard that is asked for more operations a second, for a minute on end, becomes two, if auto-split is on and \
          neither half would be asked for more than three quarters of them; 0: however often it is asked.",
-    ),
+    )
+    .known_since(3),
     row(
         "own-shard-ops",
         Count(0, 100_000_000),
         "20000",
         "A slot, such as that of a database, that alone is asked for more operations a second, for a minute on end, gets a \
          shard to itself, if auto-split is on and other slots of its shard are asked too; 0: never.",
-    ),
+    )
+    .known_since(7),
     row(
         "split-rest-ms",
         Count(1000, DAY_MS),
         "600000",
         "For how long the halves of a shard that was split are not split again without being asked.",
-    ),
+    )
+    .known_since(3),
     row(
         "auto-split",
         Flag,
@@ -165,14 +180,16 @@ pub const STORE_SETTINGS: &[StoreSetting] = &[
         "yes",
         "Whether a replica whose files are found damaged is made anew from the others without being asked, at most three \
          times a day on one node.",
-    ),
+    )
+    .known_since(4),
     row("auto-rebalance", Flag, "yes", "Whether a node that joins takes its part of the data without being asked."),
     row(
         "purge-rate-mb",
         Count(0, 100_000),
         "64",
         "Megabytes a second that a node looks through for rows that a split has given away, to remove them; 0: no limit.",
-    ),
+    )
+    .known_since(3),
     row("verify-rate-mb", Count(1, 100_000), "50", "Megabytes a second that `ctl verify` may read on a node."),
 ];
 
@@ -183,6 +200,19 @@ pub fn store_setting(name: &str) -> Option<&'static StoreSetting> {
 }
 
 impl StoreSetting {
+    const fn known_since(self, since: u16) -> Self {
+        Self { since, ..self }
+    }
+
+    /// The first version of the protocol between nodes whose speakers all know what that value says; 0: all of them do.
+    #[must_use]
+    pub fn since_of(&self, value: &str) -> u16 {
+        match self.kind {
+            OfDatabases => self.since.max(words_since(value)),
+            Word(_) | Flag | Count(..) | Bytes(..) | Letters(_) => self.since,
+        }
+    }
+
     /// A value in the form in which the map keeps it, or what is wrong with it.
     pub fn parse(&self, text: &str) -> Result<String, String> {
         let text = text.trim();

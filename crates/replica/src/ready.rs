@@ -82,6 +82,8 @@ pub struct ReplicaStatus {
     pub committed: u64,
     /// Last entry.
     pub last: u64,
+    /// Its term; 0: there is none.
+    pub last_term: u64,
 }
 
 /// How far another replica is, as its leader knows.

@@ -436,6 +436,7 @@ impl Replica {
             applied: self.applied,
             committed: raft.raft_log.committed,
             last: raft.raft_log.last_index(),
+            last_term: raft.raft_log.term(raft.raft_log.last_index()).unwrap_or(0),
         }
     }
 

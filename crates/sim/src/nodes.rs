@@ -114,7 +114,7 @@ impl Nodes {
         let (me, voters) = (here.replica().me(), here.replica().members().voters);
         let holds = |id: &&ReplicaId| **id != me && self.holds(checks.node_of(shard, **id), shard, **id, version, None);
         let holding = voters.iter().filter(holds).count() as u64;
-        let counted = here.handle().followers_with(version);
+        let counted = here.handle().followers().with(version);
         // One that was removed since, while this leader stood still, held it once.
         let map = checks.map();
         let is_removed = |id: &&ReplicaId| map.as_ref().is_some_and(|map| map.replica(shard, **id).is_none());

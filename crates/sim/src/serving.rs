@@ -142,6 +142,7 @@ pub fn ticket(store: &Store, shard: ShardId, slot: Slot, sequence: u64) -> Ticke
         reply_bytes: 0,
         may_wait: false,
         registers: Registers::Nothing,
+        early: None,
     }
 }
 

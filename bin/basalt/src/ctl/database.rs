@@ -55,7 +55,7 @@ enum DatabaseCommand {
 
 /// What the help says behind the options.
 pub(super) fn after() -> String {
-    let words: Vec<String> = DATABASE_WORDS.iter().map(|(word, help)| format!("  {word:<12}  {help}")).collect();
+    let words: Vec<String> = DATABASE_WORDS.iter().map(|word| format!("  {:<12}  {}", word.name, word.help)).collect();
     format!("{AFTER}{}", words.join("\n"))
 }
 
@@ -202,7 +202,7 @@ fn set_once(asker: &mut Asker, name: &str, words: &[String]) -> Result<Verdict, 
     for word in words {
         let (word, value) =
             word.split_once('=').ok_or_else(|| Failure::Usage(format!("{word}: WORD=VALUE is wanted")))?;
-        if !DATABASE_WORDS.iter().any(|(known, _)| *known == word) {
+        if !DATABASE_WORDS.iter().any(|known| known.name == word) {
             return Err(Failure::Usage(format!("{word} cannot be set of a database")));
         }
         set.set(database, word, value).map_err(Failure::Usage)?;

@@ -17,7 +17,7 @@ const AFTER: &str = "\
 back if there is any way: that loses nothing. Only if they are gone for good, name the shards here. If the metadata group \
 (shard 0) has lost its majority too, name it as well: no plan can begin without it.
 
-Each shard continues with the replica that has the longest log, and gets new replicas from it. What only the lost nodes held is \
+Each shard continues with the replica that has the newest log, and gets new replicas from it. What only the lost nodes held is \
 lost. THE LOST NODES MUST NEVER BE STARTED AGAIN with their old data. `basalt ctl plan apply remove-node` removes them from the \
 store.
 

@@ -137,9 +137,11 @@ fn nodes_and_settings_change_from_what_is_known() {
         set(Some("nosync"), None),
         Change::RegisterNode(node(5, "a zone", 1)),
         Change::Setting { name: "A".to_owned(), was: None, now: None },
+        // As a newer release may know them: what is proposed was looked at by the one that has proposed it.
         Change::Setting { name: "nosuch".to_owned(), was: None, now: Some("1".to_owned()) },
         set(None, Some("never")),
         set(None, Some("SYNC")),
+        set(Some("never"), Some("SYNC")),
     ]);
     let told: Vec<&str> = told.lines().map(|line| line.rsplit(" | ").next().unwrap()).collect();
     let expected = [
@@ -159,11 +161,31 @@ fn nodes_and_settings_change_from_what_is_known() {
         "changed",
         "node 0000000000000005: the zone contains a space, comma or control character",
         "a setting's name consists of lower-case letters, digits and hyphens",
-        "a store has no setting nosuch",
-        "durability: one of sync, nosync",
-        "durability: SYNC is kept as sync",
+        "changed",
+        "changed",
+        "the setting durability was changed in the meantime",
+        "changed",
     ];
     assert_eq!(told, expected);
+}
+
+/// Whatever a release knows of settings, it comes to the same map as the one that has proposed a change.
+#[test]
+fn settings_of_another_release_are_kept_and_have_no_effect() {
+    let mut map = small();
+    let mut change = |name: &str, now: Option<&str>| {
+        let was = map.settings.get(name).cloned();
+        crate::apply(&mut map, &Change::Setting { name: name.to_owned(), was, now: now.map(str::to_owned) })
+    };
+    for (name, value) in [("from-the-future", "a;b=c"), ("split-bytes", "as much as fits"), ("moves-per-node", "1000")]
+    {
+        assert!(change(name, Some(value)).unwrap().changed, "{name}");
+    }
+    for (name, value) in [("Name", "1"), ("", "1"), ("a", &*"x".repeat(vocab::limits::SETTING_VALUE_BYTES_MAX + 1))] {
+        assert!(matches!(change(name, Some(value)), Err(Refusal::OutOfBounds(_))), "{name}");
+    }
+    assert_eq!(crate::Settings::of(&map), crate::Settings::default());
+    assert_eq!(Map::decode(&map.encode()).as_ref(), Ok(&map));
 }
 
 #[test]

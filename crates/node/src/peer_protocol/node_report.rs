@@ -1,8 +1,8 @@
 //! What a node tells the director of itself: its figures, its replicas, what its leaders know, its transfers.
 //!
 //! ```text
-//! u8 format (2 or 3), the node's figures (varints, a text), varint count of replicas and these, varint count of transfers and
-//! these; in format 3: varint count of problems, and these (texts)
+//! u8 format (2 to 4), the node's figures (varints, a text), varint count of replicas and these, varint count of transfers and
+//! these; from format 3 on: varint count of problems, and these (texts)
 //! ```
 //! docs/FORMATS.md, "Between nodes", has the layout. A node with many replicas tells of them in turns.
 
@@ -12,6 +12,9 @@ use vocab::{NodeId, Reader, ReplicaId, SLOT_COUNT, ShardId, Slot, put_varint};
 const FORMAT: u8 = 2;
 /// The format of a report with problems. A node of an older version cannot read it: it is told of none.
 const FORMAT_WITH_PROBLEMS: u8 = 3;
+/// The format of a report with problems, which may be none, and with the terms of last entries. A node of an older version cannot read it: it
+/// is told of no such term.
+const FORMAT_WITH_LAST_TERMS: u8 = 4;
 /// The format without the place at which a shard would be divided.
 const FORMAT_BEFORE: u8 = 1;
 const LEADS: u8 = 1;
@@ -88,6 +91,8 @@ pub struct ReplicaReport {
     pub applied: u64,
     /// Its last entry.
     pub last: u64,
+    /// The term of its last entry; 0: it has none, or a node of an older version does not tell.
+    pub last_term: u64,
     /// Its term.
     pub term: u64,
     /// For a leader: what it knows of its group.
@@ -156,13 +161,18 @@ impl NodeReport {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64 + self.replicas.len() * 48);
         let problems = &self.figures.problems[..self.figures.problems.len().min(PROBLEMS_MAX)];
-        bytes.push(if problems.is_empty() { FORMAT } else { FORMAT_WITH_PROBLEMS });
+        let format = match self.replicas.iter().any(|replica| replica.last_term > 0) {
+            true => FORMAT_WITH_LAST_TERMS,
+            false if problems.is_empty() => FORMAT,
+            false => FORMAT_WITH_PROBLEMS,
+        };
+        bytes.push(format);
         self.figures.encode(&mut bytes);
         put_varint(&mut bytes, self.replicas.len() as u64);
-        self.replicas.iter().for_each(|replica| replica.encode(&mut bytes));
+        self.replicas.iter().for_each(|replica| replica.encode(format, &mut bytes));
         put_varint(&mut bytes, self.transfers.len() as u64);
         self.transfers.iter().for_each(|transfer| transfer.encode(&mut bytes));
-        if !problems.is_empty() {
+        if format >= FORMAT_WITH_PROBLEMS {
             put_varint(&mut bytes, problems.len() as u64);
             problems.iter().for_each(|problem| put_text(&mut bytes, problem, EVENT_BYTES_MAX));
         }
@@ -174,15 +184,15 @@ impl NodeReport {
         let mut reader = Reader::new(bytes);
         let from = &mut reader;
         let format = from.u8()?;
-        if ![FORMAT_WITH_PROBLEMS, FORMAT, FORMAT_BEFORE].contains(&format) {
+        if !(FORMAT_BEFORE..=FORMAT_WITH_LAST_TERMS).contains(&format) {
             return Err("a report of an unknown format");
         }
         let mut figures = NodeFigures::read(from)?;
         let count = from.count_at_most(REPORT_REPLICAS_MAX, 8)?;
-        let replicas = (0..count).map(|_| ReplicaReport::read(from)).collect::<Result<_, _>>()?;
+        let replicas = (0..count).map(|_| ReplicaReport::read(format, from)).collect::<Result<_, _>>()?;
         let count = from.count_at_most(REPORT_TRANSFERS_MAX, 6)?;
         let transfers = (0..count).map(|_| TransferReport::read(from)).collect::<Result<_, _>>()?;
-        if format == FORMAT_WITH_PROBLEMS {
+        if format >= FORMAT_WITH_PROBLEMS {
             let count = from.count_at_most(PROBLEMS_MAX, 1)?;
             figures.problems = (0..count).map(|_| text(from, EVENT_BYTES_MAX)).collect::<Result<_, _>>()?;
         }
@@ -251,6 +261,7 @@ impl ReplicaReport {
             keys: 0,
             applied: 0,
             last: 0,
+            last_term: 0,
             term: 0,
             leads: None,
             division: None,
@@ -258,13 +269,16 @@ impl ReplicaReport {
         }
     }
 
-    fn encode(&self, bytes: &mut Vec<u8>) {
+    fn encode(&self, format: u8, bytes: &mut Vec<u8>) {
         let flag = |is: bool, flag: u8| u8::from(is) * flag;
         let divides = flag(self.division.is_some(), DIVISION);
         bytes.push(flag(self.leads.is_some(), LEADS) + flag(self.broken.is_some(), BROKEN) + divides);
         put_varint(bytes, u64::from(self.shard.0));
         for number in [self.replica.0, self.bytes, self.keys, self.applied, self.last, self.term] {
             put_varint(bytes, number);
+        }
+        if format >= FORMAT_WITH_LAST_TERMS {
+            put_varint(bytes, self.last_term);
         }
         if let Some(leads) = &self.leads {
             put_varint(bytes, leads.index);
@@ -285,7 +299,7 @@ impl ReplicaReport {
         }
     }
 
-    fn read(from: &mut Reader) -> Result<Self, &'static str> {
+    fn read(format: u8, from: &mut Reader) -> Result<Self, &'static str> {
         let flags = from.u8()?;
         if flags & !(LEADS | BROKEN | DIVISION) != 0 {
             return Err("a replica with unknown flags in a report");
@@ -293,6 +307,7 @@ impl ReplicaReport {
         let (shard, replica) = (ShardId(from.number()?), ReplicaId(from.varint()?));
         let (bytes, keys, applied) = (from.varint()?, from.varint()?, from.varint()?);
         let (last, term) = (from.varint()?, from.varint()?);
+        let last_term = if format >= FORMAT_WITH_LAST_TERMS { from.varint()? } else { 0 };
         let leads = if flags & LEADS != 0 { Some(LeaderReport::read(from, replica)?) } else { None };
         let (leads, is_halved) = leads.map_or((None, false), |(leads, is_halved)| (Some(leads), is_halved));
         Ok(Self {
@@ -303,6 +318,7 @@ impl ReplicaReport {
             keys,
             applied,
             last,
+            last_term,
             term,
             leads,
             division: if flags & DIVISION != 0 { Some(DivisionReport::read(from)?) } else { None },
@@ -411,6 +427,7 @@ mod tests {
             keys: 1,
             applied: 2,
             last: 3,
+            last_term: 0,
             term: 4,
             leads: Some(leads),
             division: Some(DivisionReport { operations: 300, by_keys: None, by_load: Some((Slot(7), 999)) }),
@@ -426,10 +443,14 @@ mod tests {
         };
         let figures = NodeFigures { version: "1.2.3".to_owned(), can_write: true, ..NodeFigures::default() };
         let mut report = NodeReport { figures, replicas: vec![replica], transfers: vec![transfer] };
-        for (problems, format) in
-            [(vec![], FORMAT), (vec!["its certificate has expired".to_owned()], FORMAT_WITH_PROBLEMS)]
-        {
-            report.figures.problems = problems;
+        let problem = || vec!["its certificate has expired".to_owned()];
+        for (problems, last_term, format) in [
+            (vec![], 0, FORMAT),
+            (problem(), 0, FORMAT_WITH_PROBLEMS),
+            (vec![], 3, FORMAT_WITH_LAST_TERMS),
+            (problem(), 4, FORMAT_WITH_LAST_TERMS),
+        ] {
+            (report.figures.problems, report.replicas[0].last_term) = (problems, last_term);
             let bytes = report.encode();
             assert_eq!((NodeReport::decode(&bytes).unwrap(), bytes[0]), (report.clone(), format));
             fuzz::rounds(1, |prng| {

@@ -16,7 +16,8 @@ const MAGIC: &[u8; 8] = b"BASALTPP";
 /// Version 12 judges how many keys what nodes make of clients' commands leaves a database with. Version 13 evaluates scripts by the rules of
 /// their fourth engine. Version 14 keeps long strings in pieces, and evaluates scripts by the rules of
 /// their fifth engine. Version 15 notes consumers that get nothing, and evaluates scripts by the rules of their sixth engine.
-pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 15);
+/// Version 16 knows the fourth rules of entries (`node::Rules`), and evaluates scripts by the rules of their seventh engine.
+pub(super) const VERSIONS: (u16, u16) = (LEAST_VERSION, 16);
 /// The first version whose speakers evaluate scripts by the rules of the second engine.
 pub(crate) const SCRIPTS_SINCE: u16 = 6;
 /// The first version whose speakers evaluate scripts by the rules of the third engine.
@@ -27,6 +28,8 @@ pub(crate) const FOURTH_ENGINE_SINCE: u16 = 13;
 pub(crate) const FIFTH_ENGINE_SINCE: u16 = 14;
 /// The first version whose speakers evaluate scripts by the rules of the sixth engine.
 pub(crate) const SIXTH_ENGINE_SINCE: u16 = 15;
+/// The first version whose speakers evaluate scripts by the rules of the seventh engine.
+pub(crate) const SEVENTH_ENGINE_SINCE: u16 = 16;
 /// The first version whose speakers tell the keys of cluster databases apart.
 pub(crate) const CLUSTER_DATABASES_SINCE: u16 = 7;
 /// The first version that puts pieces of a message together.

@@ -20,8 +20,8 @@ pub use call::call;
 pub use frame::Packing;
 pub use greeting::Purpose;
 pub(crate) use greeting::{
-    CLUSTER_DATABASES_SINCE, FIFTH_ENGINE_SINCE, FOURTH_ENGINE_SINCE, SCRIPTS_SINCE, SIXTH_ENGINE_SINCE,
-    THIRD_ENGINE_SINCE,
+    CLUSTER_DATABASES_SINCE, FIFTH_ENGINE_SINCE, FOURTH_ENGINE_SINCE, SCRIPTS_SINCE, SEVENTH_ENGINE_SINCE,
+    SIXTH_ENGINE_SINCE, THIRD_ENGINE_SINCE,
 };
 pub use handshake::Peer;
 pub use identity::{Identity, SharedIdentity};

@@ -145,7 +145,7 @@ impl Server {
         let newest = opened.iter().find_map(|opened| opened.shard.map().cloned()).filter(|_| store.is_alone());
         if let Some(newest) = newest.filter(|map| store.known().map.as_ref().is_none_or(|old| old.epoch < map.epoch)) {
             store.dir.keep_map(&MapUpdate::whole(newest.clone()))?;
-            store.routing.set_map(newest);
+            store.set_map(newest);
         }
         store.users.load_own(&store.config, &mut random)?;
         let map = store.known().map.clone();

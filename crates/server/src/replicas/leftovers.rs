@@ -12,6 +12,9 @@ use vocab::ShardId;
 /// Removes a tree that is not in use, then its group from the log.
 pub(super) fn remove(store: &NodeShared, shard: ShardId) -> Result<(), String> {
     store.dir.remove_tree(shard)?;
+    if store.log.groups() == [shard] {
+        store.dir.forget_groups();
+    }
     let mut write = LogWrite::default();
     write.remove(shard);
     store.log_threads.write_last(write).map_err(|e| e.to_string())

@@ -7,6 +7,7 @@ mod patience;
 mod reconcile;
 mod replica;
 mod report;
+mod skips;
 mod split;
 mod transfers;
 

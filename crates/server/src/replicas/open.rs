@@ -3,6 +3,7 @@
 use super::leftovers::{local_replicas, remove_leftovers};
 use super::patience::patiently;
 use super::replica::open_replica;
+use super::skips::check_skips;
 use super::split::{comes_by_split_here, fork, joined_slots};
 use crate::mailbox::Opened;
 use crate::shared::{NodeShared, SET_ASIDE, read_map};
@@ -54,6 +55,7 @@ pub(crate) fn open_shards(store: &NodeShared) -> Result<Vec<Opened>, String> {
     };
     require_peers(store, &map)?;
     let mut opened = open_replicas(store, &Arc::new(map))?;
+    check_skips(store, &opened)?;
     recover(store, &mut opened)?;
     Ok(opened)
 }
@@ -75,7 +77,7 @@ fn require_peers(store: &NodeShared, map: &Map) -> Result<(), String> {
 /// Opens all replicas that the map gives this node, and tells the directory. One that is damaged is told of, and made
 /// anew from its peers when an operator says so; a node that has no peers does not start.
 fn open_replicas(store: &NodeShared, map: &Arc<Map>) -> Result<Vec<Opened>, String> {
-    store.routing.set_map(map.clone());
+    store.set_map(map.clone());
     let plan = reconcile(map, store.node(), &local_replicas(store, std::iter::empty()));
     remove_leftovers(store, &plan.remove)?;
     let (mut opened, mut failed) = (Vec::with_capacity(plan.open.len() + plan.begin.len()), None);
@@ -92,7 +94,7 @@ fn open_replicas(store: &NodeShared, map: &Arc<Map>) -> Result<Vec<Opened>, Stri
 /// goes on until the store stops.
 pub(crate) fn open_planned(
     store: &NodeShared,
-    map: &Map,
+    map: &Arc<Map>,
     plan: &Reconciliation,
     take: &mut dyn FnMut(Given, Result<Opened, String>),
 ) {
@@ -138,7 +140,12 @@ impl Progress {
     }
 }
 
-fn open_together(store: &NodeShared, map: &Map, given: &[Given], take: &mut dyn FnMut(Given, Result<Opened, String>)) {
+fn open_together(
+    store: &NodeShared,
+    map: &Arc<Map>,
+    given: &[Given],
+    take: &mut dyn FnMut(Given, Result<Opened, String>),
+) {
     let mut wanted = Vec::with_capacity(given.len());
     for &(shard, me) in given {
         match store.dir.is_set_aside(shard, me) {
@@ -155,6 +162,9 @@ fn open_together(store: &NodeShared, map: &Map, given: &[Given], take: &mut dyn 
         }
     }
     let written = if write.is_empty() { Ok(()) } else { store.log.write(write, true).map_err(|e| e.to_string()) };
+    if written.is_ok() && !begun.is_empty() {
+        store.dir.note_groups();
+    }
     let mut opened = Vec::with_capacity(begun.len());
     for one in begun {
         let given = one.given;
@@ -221,7 +231,7 @@ fn begin(
 }
 
 /// Opens the replica of a tree whose group the log knows.
-fn join(store: &NodeShared, map: &Map, begun: Begun) -> Result<Opened, String> {
+fn join(store: &NodeShared, map: &Arc<Map>, begun: Begun) -> Result<Opened, String> {
     let Begun { given: (shard, me), handle, fresh } = begun;
     let fail = |what: &str| format!("shard {shard}: {what}");
     let state = store.log.state(shard).map_err(|e| e.to_string())?.ok_or_else(|| fail("the log forgot it"))?;
@@ -229,7 +239,7 @@ fn join(store: &NodeShared, map: &Map, begun: Begun) -> Result<Opened, String> {
         return Err(fail(&format!("the log holds replica {}, the map gives this node {me}", state.replica)));
     }
     let mut shard = open_replica(store, &handle)?;
-    shard.set_first_map(map);
+    shard.know_map(map);
     Ok(Opened { shard, fresh })
 }
 
@@ -346,4 +356,79 @@ fn step(store: &NodeShared, shard: &mut Shard, children: &mut Vec<Opened>) -> Re
         store.log.write(later, true).map_err(|e| e.to_string())?;
     }
     Ok(more || shard.has_collected() || shard.has_queued() || shard.replica().has_ready())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::node::Server;
+    use crate::shared::DataDir;
+    use cluster::{MapUpdate, NodeInfo};
+    use node::Config;
+    use replica::{Log, LogOptions};
+    use std::path::Path;
+    use std::sync::Arc;
+    use storage::EngineKind;
+    use vocab::StoreId;
+
+    /// Starts a node alone, and stops it; or why it does not start.
+    fn start(data: &Path) -> Result<(), String> {
+        let dir = data.display().to_string();
+        let settings = [("dir", &*dir), ("shards", "2"), ("workers", "1"), ("memory", "64M")];
+        Server::embedded(Config::start(settings).unwrap()).map(Server::stop)
+    }
+
+    fn make_log(path: &Path) {
+        Log::open(path, &LogOptions { file_bytes: 16 << 10, ..LogOptions::default() }, Arc::default()).unwrap();
+    }
+
+    /// Whatever is in its place, the replicas are not begun anew.
+    #[test]
+    fn a_log_that_is_lost_is_not_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
+        let (log, groups) = (data.join("log"), data.join("basalt.groups"));
+        for _ in 0..2 {
+            start(&data).unwrap();
+        }
+        std::fs::rename(&log, &kept).unwrap();
+        let refused = |case: &str| {
+            let why = start(&data).expect_err(case);
+            assert!(why.contains("the log of this node is lost") && why.contains("restore a backup"), "{case}: {why}");
+        };
+        refused("no folder");
+        refused("no folder, again");
+        assert!(!log.exists());
+        std::fs::create_dir(&log).unwrap();
+        refused("no files");
+        make_log(&log);
+        refused("no groups");
+        std::fs::remove_dir_all(&log).unwrap();
+        std::fs::rename(&kept, &log).unwrap();
+        start(&data).unwrap();
+        // As an earlier release leaves it.
+        std::fs::remove_file(&groups).unwrap();
+        start(&data).unwrap();
+        assert!(groups.exists());
+    }
+
+    #[test]
+    fn a_crash_before_the_first_replica_does_no_harm() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(folder.path(), 2, EngineKind::Lsm, 7).unwrap();
+        make_log(&dir.log());
+        let info = NodeInfo {
+            id: dir.identity().node,
+            peer_address: "none".to_owned(),
+            client_host: "127.0.0.1".to_owned(),
+            client_port: 7000,
+            zone: String::new(),
+            capacity: 1,
+        };
+        let map = cluster::initial_map(StoreId(7), &[info], 2, 1).unwrap();
+        dir.keep_map(&MapUpdate::whole(Arc::new(map))).unwrap();
+        drop(dir);
+        start(folder.path()).unwrap();
+        start(folder.path()).unwrap();
+    }
 }

@@ -1,6 +1,6 @@
 //! The shards that this node keeps for backups: each is a snapshot as of the backup's moment, or on its way to one.
 
-use node::ShardHandle;
+use node::{ShardHandle, Slots};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,13 +29,15 @@ pub(crate) struct BackupSnapshot {
 }
 
 /// What a backup's snapshot is as of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackupPoint {
     /// The last entry that it contains.
     pub(crate) index: u64,
     pub(crate) keys: u64,
     /// The term in which the shard was led.
     pub(crate) term: u64,
+    /// The slots that the shard had: the snapshot holds the keys of these.
+    pub(crate) slots: Arc<Slots>,
 }
 
 /// The state of a shard of a backup.
@@ -95,7 +97,7 @@ impl BackupSnapshots {
         }
         loop {
             match states.get(&key) {
-                Some(SnapshotState::Done { taken, .. }) => return Ok(taken.point),
+                Some(SnapshotState::Done { taken, .. }) => return Ok(taken.point.clone()),
                 Some(SnapshotState::Failed(text)) => {
                     let text = *text;
                     states.remove(&key);

@@ -6,6 +6,8 @@
 //! basalt.map  a map that this node has heard of; absent before it belongs to a store
 //! basalt.map.changes  the changes since, of which the newest map comes
 //! basalt.rebuild  replicas whose log and tree were set aside (`start --rebuild`): shard and replica, one pair a line
+//! basalt.groups  there while the log has groups: without any, it has been lost
+//! basalt.skipped  entries that replicas go on without (`start --skip-entry`): shard and entry, one pair a line
 //! log/        the Raft log of all shards
 //! shards/N/   the tree of shard N; 0 is the metadata group's
 //! ```
@@ -14,6 +16,7 @@ use cluster::{MadeChange, Map, MapFiles, MapUpdate, MapWrite};
 use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +29,11 @@ const MAP_CHANGES_FILE: &str = "basalt.map.changes";
 /// Ends the name of a tree's folder that is being removed.
 const GONE: &str = "gone";
 const REBUILD_FILE: &str = "basalt.rebuild";
+const GROUPS_FILE: &str = "basalt.groups";
+const GROUPS_TEXT: &str = "the log has groups: without any, it has been lost\n";
+const SKIPPED_FILE: &str = "basalt.skipped";
+/// How the names of the log's files end.
+const LOG_FILES: [&str; 2] = ["raftlog", "rewrite"];
 
 /// What a data directory was made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +58,8 @@ pub struct DataDir {
     set_aside: BTreeSet<(ShardId, ReplicaId)>,
     /// What the files with the map hold.
     map_files: Mutex<MapFiles>,
+    /// Whether it is noted that the log has groups.
+    has_groups: Mutex<bool>,
     _lock: File,
 }
 
@@ -84,22 +94,28 @@ impl DataDir {
             let root = root.display();
             return Err(format!("{root} was made with the {made_with} engine: start it with --engine {made_with}"));
         }
-        let set_aside = read_set_aside(root)?;
-        Ok(Self { root: root.to_owned(), identity, set_aside, map_files: Mutex::default(), _lock: lock })
+        let set_aside = read_pairs(root, REBUILD_FILE)?.into_iter();
+        Ok(Self {
+            root: root.to_owned(),
+            identity,
+            set_aside: set_aside.map(|(shard, replica)| (shard, ReplicaId(replica))).collect(),
+            map_files: Mutex::default(),
+            has_groups: Mutex::new(root.join(GROUPS_FILE).exists()),
+            _lock: lock,
+        })
     }
 
     /// Sets log and trees aside, for replicas that are to be made anew from their peers; answers where they are then. The
-    /// node keeps its identity and its map. None: that was done before, and they are not all made anew yet.
+    /// node keeps its identity and its map. None: that was done before, and they are not all made anew yet; unless the log has been lost since.
     pub(crate) fn rebuild(&mut self) -> Result<Option<PathBuf>, String> {
         let fail = |e: io::Error| format!("cannot set {} aside: {e}", self.root.display());
         let map = read_map(&self.root)?.ok_or("a node without a store has nothing to rebuild")?;
         let mine: Vec<_> = map.replicas_on(self.identity.node).map(|(shard, replica)| (shard, replica.id)).collect();
-        if mine.iter().any(|pair| self.set_aside.contains(pair)) {
+        if mine.iter().any(|pair| self.set_aside.contains(pair)) && self.has_log() {
             return Ok(None);
         }
         self.set_aside.extend(mine);
-        let lines: String = self.set_aside.iter().map(|(shard, replica)| format!("{shard} {replica}\n")).collect();
-        replace_in(&self.root, REBUILD_FILE, lines.as_bytes()).map_err(fail)?;
+        write_pairs(&self.root, REBUILD_FILE, &self.set_aside).map_err(fail)?;
         let folder = (1..).map(|n| self.root.join(format!("aside-{n}"))).find(|folder| !folder.exists());
         let folder = folder.expect("there is always another number");
         std::fs::create_dir(&folder).map_err(fail)?;
@@ -107,7 +123,63 @@ impl DataDir {
             std::fs::rename(self.root.join(name), folder.join(name)).map_err(fail)?;
         }
         File::open(&self.root).and_then(|root| root.sync_all()).map_err(fail)?;
+        self.forget_groups();
         Ok(Some(folder))
+    }
+
+    /// Whether there are files of a log.
+    pub(crate) fn has_log(&self) -> bool {
+        let is_of_log = |path: PathBuf| path.extension().is_some_and(|end| LOG_FILES.iter().any(|of| end == *of));
+        match std::fs::read_dir(self.log()) {
+            Ok(entries) => entries.flatten().any(|entry| is_of_log(entry.path())),
+            // What else is wrong with the folder is told when the log is opened.
+            Err(e) => e.kind() != io::ErrorKind::NotFound,
+        }
+    }
+
+    /// Whether the map gives this node a replica that was not set aside.
+    pub(crate) fn has_replicas(&self) -> Result<bool, String> {
+        let Some(map) = read_map(&self.root)? else { return Ok(false) };
+        let mut given = map.replicas_on(self.identity.node);
+        Ok(given.any(|(shard, replica)| !self.is_set_aside(shard, replica.id)))
+    }
+
+    /// Whether it is noted that the log has groups.
+    pub(crate) fn has_groups(&self) -> bool {
+        *self.has_groups.lock()
+    }
+
+    /// Notes that the log has groups, durably: from here on one that has none has been lost. To be called behind the write that begins the
+    /// first of them and before its replica promises anything to others.
+    pub(crate) fn note_groups(&self) {
+        let mut has_groups = self.has_groups.lock();
+        if !*has_groups {
+            match replace_in(&self.root, GROUPS_FILE, GROUPS_TEXT.as_bytes()) {
+                Ok(()) => *has_groups = true,
+                Err(e) => log::warn!("{}: a loss of the log would not be noticed: {e}", self.root.display()),
+            }
+        }
+    }
+
+    /// The log is about to have no group any more, and that is no loss.
+    pub(crate) fn forget_groups(&self) {
+        let mut has_groups = self.has_groups.lock();
+        if *has_groups {
+            match std::fs::remove_file(self.root.join(GROUPS_FILE)).and_then(|()| sync_folder(&self.root)) {
+                Ok(()) => *has_groups = false,
+                Err(e) => log::warn!("cannot remove {GROUPS_FILE} in {}: {e}", self.root.display()),
+            }
+        }
+    }
+
+    /// Entries that replicas here go on without, as earlier starts have noted.
+    pub(crate) fn skipped(&self) -> Result<BTreeSet<(ShardId, u64)>, String> {
+        read_pairs(&self.root, SKIPPED_FILE)
+    }
+
+    /// Notes all of them.
+    pub(crate) fn note_skipped(&self, skipped: &BTreeSet<(ShardId, u64)>) -> Result<(), String> {
+        write_pairs(&self.root, SKIPPED_FILE, skipped).map_err(|e| format!("{}: {e}", self.root.display()))
     }
 
     /// Whether that replica has lost everything.
@@ -303,19 +375,25 @@ impl Identity {
     }
 }
 
-fn read_set_aside(root: &Path) -> Result<BTreeSet<(ShardId, ReplicaId)>, String> {
-    let path = root.join(REBUILD_FILE);
+/// Reads a file with a shard and a number a line; without one there are none.
+fn read_pairs(root: &Path, name: &str) -> Result<BTreeSet<(ShardId, u64)>, String> {
+    let path = root.join(name);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         Err(e) => return Err(format!("{}: {e}", path.display())),
     };
     let pair = |line: &str| {
-        let (shard, replica) = line.split_once(' ')?;
-        Some((ShardId(shard.parse().ok()?), ReplicaId(replica.parse().ok()?)))
+        let (shard, number) = line.split_once(' ')?;
+        Some((ShardId(shard.parse().ok()?), number.parse().ok()?))
     };
     let pairs: Option<_> = text.lines().map(pair).collect();
-    pairs.ok_or_else(|| format!("corrupt data in {}: not a shard and a replica a line", path.display()))
+    pairs.ok_or_else(|| format!("corrupt data in {}: not a shard and a number a line", path.display()))
+}
+
+fn write_pairs<T: Display>(root: &Path, name: &str, pairs: &BTreeSet<(ShardId, T)>) -> io::Result<()> {
+    let lines: String = pairs.iter().map(|(shard, number)| format!("{shard} {number}\n")).collect();
+    replace_in(root, name, lines.as_bytes())
 }
 
 /// The newest changes of the map that a directory holds, and what is damaged of them.
@@ -420,6 +498,50 @@ mod tests {
         drop(data);
         open().keep_map(&change(&mut map)).unwrap();
         assert!(file(MAP_FILE) == map.encode() && file(MAP_CHANGES_FILE).is_empty());
+    }
+
+    #[test]
+    fn replicas_whose_log_is_lost_are_set_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || DataDir::open(dir.path(), 4, EngineKind::Lsm, 1).unwrap();
+        let data = open();
+        assert!(!data.has_log() && !data.has_replicas().unwrap() && !data.has_groups());
+        let info = cluster::NodeInfo {
+            id: data.identity().node,
+            peer_address: "a:1".to_owned(),
+            client_host: "a".to_owned(),
+            client_port: 1,
+            zone: String::new(),
+            capacity: 1,
+        };
+        let map = cluster::initial_map(vocab::StoreId(1), &[info], 2, 1).unwrap();
+        data.keep_map(&MapUpdate::whole(Arc::new(map))).unwrap();
+        let log = data.log();
+        let make_log = || {
+            std::fs::create_dir(&log).unwrap();
+            std::fs::write(log.join("0000000000000001.raftlog"), b"").unwrap();
+        };
+        make_log();
+        data.note_groups();
+        drop(data);
+        let mut data = open();
+        assert!(data.has_log() && data.has_replicas().unwrap() && data.has_groups());
+        let aside = data.rebuild().unwrap().unwrap();
+        assert!(aside.join("log").exists() && !data.has_log());
+        assert!(!data.has_replicas().unwrap() && !data.has_groups(), "none that relies on the log");
+        make_log();
+        assert_eq!(data.rebuild(), Ok(None), "they are being made anew");
+        std::fs::remove_dir_all(&log).unwrap();
+        assert!(data.rebuild().unwrap().is_some(), "it is lost again");
+        data.forget_groups();
+        data.note_groups();
+        data.forget_groups();
+        drop(data);
+        let data = open();
+        assert!(!data.has_groups() && !data.has_replicas().unwrap());
+        let skipped = BTreeSet::from([(ShardId(1), 7), (ShardId(300), 1 << 40)]);
+        data.note_skipped(&skipped).unwrap();
+        assert_eq!(data.skipped(), Ok(skipped));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Which versions of the protocol other nodes speak: nodes of an older release cannot read the newest entries.
 
+use cluster::Map;
 use node::{Bounding, Pops, Rules};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use vocab::NodeId;
 
 /// The first version of the protocol between nodes whose speakers read entries of format 2.
@@ -22,27 +23,63 @@ const GOING_ON: u16 = 10;
 const PROBLEMS: u16 = 11;
 /// The first version whose speakers judge that of the commands of nodes, too.
 const BOUNDS_OF_ALL: u16 = 12;
-
 /// The first version whose speakers keep long strings in pieces.
 const PIECES: u16 = 14;
 /// The first version whose speakers know `Rules::Later`.
 const LATER_RULES: u16 = 15;
+/// The first version whose speakers know `Rules::Fourth`.
+const FOURTH_RULES: u16 = 16;
+/// The first version whose speakers read the terms of last entries in reports.
+const LAST_TERMS: u16 = 16;
+/// The first version whose speakers, in the metadata group, go on with a newer map that its leader knows.
+const NEWER_MAPS: u16 = 16;
 
 /// The versions that links have reported. A leader writes entries that all members of its shard can read.
-#[derive(Default)]
+///
+/// Invariant: `least` is the lowest version of `others`, 0 if one of them has not been heard of, and `u16::MAX` if there are none.
 pub(crate) struct EntryFormats {
     /// Whether any node speaks an older version: read for every entry.
     any_old: AtomicBool,
-    /// The nodes that have had a link, and the version that each spoke last.
-    spoken: Mutex<BTreeMap<NodeId, u16>>,
+    /// The lowest version that is spoken by the other nodes of the map: read for every entry.
+    least: AtomicU16,
+    heard: Mutex<Heard>,
+}
+
+/// What is known of nodes.
+#[derive(Default)]
+struct Heard {
+    /// Those that have had a link, and the version that each spoke last.
+    spoken: BTreeMap<NodeId, u16>,
+    /// The nodes of the map but this one.
+    others: Vec<NodeId>,
+}
+
+impl Heard {
+    fn least(&self) -> u16 {
+        self.others.iter().map(|node| self.spoken.get(node).copied().unwrap_or(0)).min().unwrap_or(u16::MAX)
+    }
+}
+
+impl Default for EntryFormats {
+    fn default() -> Self {
+        Self { any_old: AtomicBool::new(false), least: AtomicU16::new(u16::MAX), heard: Mutex::default() }
+    }
 }
 
 impl EntryFormats {
     /// A link to `node` has come up and speaks this version of the protocol.
     pub(crate) fn heard(&self, node: NodeId, version: u16) {
-        let mut spoken = self.spoken.lock();
-        spoken.insert(node, version);
-        self.any_old.store(spoken.values().any(|version| *version < MAP_CHANGES), Ordering::Release);
+        let mut heard = self.heard.lock();
+        heard.spoken.insert(node, version);
+        self.any_old.store(heard.spoken.values().any(|version| *version < MAP_CHANGES), Ordering::Release);
+        self.least.store(heard.least(), Ordering::Release);
+    }
+
+    /// There is a newer map, which `own` goes by. To be told before shards are told: a node that comes into the map may be given a replica.
+    pub(crate) fn map_changed(&self, map: &Map, own: NodeId) {
+        let mut heard = self.heard.lock();
+        heard.others = map.nodes.keys().copied().filter(|node| *node != own).collect();
+        self.least.store(heard.least(), Ordering::Release);
     }
 
     /// Whether a node reads entries of format 2. True for a node without a link so far.
@@ -64,19 +101,15 @@ impl EntryFormats {
         }
     }
 
-    /// The newest rules that a node evaluates commands by; this one knows all. One that was never heard of may know none of them; and
-    /// while any node does not know them, a replica may move there.
-    pub(crate) fn rules(&self, node: NodeId, own: NodeId) -> Rules {
-        let spoken = self.spoken.lock();
-        if node != own && !spoken.contains_key(&node) {
-            return Rules::First;
-        }
-        let of = |version: &u16| match version {
+    /// The newest rules by which all nodes of the map evaluate commands: a replica may move to any of them. One that was not heard of since
+    /// this process began may know none of them.
+    pub(crate) fn rules(&self) -> Rules {
+        match self.least.load(Ordering::Acquire) {
+            FOURTH_RULES.. => Rules::Fourth,
             LATER_RULES.. => Rules::Later,
             PIECES.. => Rules::Pieces,
             _ => Rules::First,
-        };
-        spoken.values().map(of).min().unwrap_or(Rules::NEWEST)
+        }
     }
 
     /// Of which commands a node judges how many keys they leave databases with. One that was never heard of may do so of none.
@@ -93,9 +126,19 @@ impl EntryFormats {
         self.spoken(node).is_some_and(|version| version >= PROBLEMS)
     }
 
+    /// Whether a node reads reports with the terms of last entries. One that was never heard of may not.
+    pub(crate) fn reads_last_terms(&self, node: NodeId) -> bool {
+        self.spoken(node).is_some_and(|version| version >= LAST_TERMS)
+    }
+
+    /// Whether a node's replica of the metadata group goes on with a newer map than its own. One that was never heard of may not.
+    pub(crate) fn takes_newer_maps(&self, node: NodeId) -> bool {
+        self.spoken(node).is_some_and(|version| version >= NEWER_MAPS)
+    }
+
     /// The version that a node speaks, if it has had a link.
     pub(crate) fn spoken(&self, node: NodeId) -> Option<u16> {
-        self.spoken.lock().get(&node).copied()
+        self.heard.lock().spoken.get(&node).copied()
     }
 
     /// Whether a node reads maps with users; none for a node without a link so far.
@@ -105,8 +148,8 @@ impl EntryFormats {
 
     fn speaks(&self, node: NodeId, version: u16) -> bool {
         let is_older = || {
-            let spoken = self.spoken.lock();
-            spoken.get(&node).is_some_and(|spoken| *spoken < version)
+            let heard = self.heard.lock();
+            heard.spoken.get(&node).is_some_and(|spoken| *spoken < version)
         };
         !self.any_old.load(Ordering::Acquire) || !is_older()
     }
@@ -115,6 +158,7 @@ impl EntryFormats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cluster::NodeInfo;
 
     #[test]
     fn a_node_counts_as_old_until_it_comes_back_newer() {
@@ -139,16 +183,49 @@ mod tests {
         formats.heard(NodeId(1), GOING_ON);
         formats.heard(NodeId(4), PROBLEMS);
         assert_eq!([1, 4, 9].map(|node| formats.reads_problems(NodeId(node))), [false, true, false]);
-        let rules = |formats: &EntryFormats| [7, 6, 9].map(|node| formats.rules(NodeId(node), NodeId(7)));
-        assert_eq!(rules(&formats), [Rules::First; 3]);
-        let newer = EntryFormats::default();
-        newer.heard(NodeId(6), LATER_RULES);
-        assert_eq!(rules(&newer), [Rules::Later, Rules::Later, Rules::First]);
-        newer.heard(NodeId(5), PIECES);
-        assert_eq!(rules(&newer), [Rules::Pieces, Rules::Pieces, Rules::First], "a replica may move to an older node");
-        newer.heard(NodeId(5), PIECES - 1);
-        assert_eq!(rules(&newer), [Rules::First; 3]);
         let pops = [2, 3, 9, 1].map(|node| formats.pops(NodeId(node)));
         assert_eq!(pops, [Pops::Alone, Pops::Together, Pops::Alone, Pops::GoingOn]);
+        for (version, reads) in [(LAST_TERMS - 1, false), (LAST_TERMS, true)] {
+            formats.heard(NodeId(4), version);
+            assert_eq!((formats.reads_last_terms(NodeId(4)), formats.takes_newer_maps(NodeId(4))), (reads, reads));
+        }
+        assert!(!formats.reads_last_terms(NodeId(9)) && !formats.takes_newer_maps(NodeId(9)));
+    }
+
+    #[test]
+    fn rules_are_those_of_all_nodes_of_the_map() {
+        let formats = EntryFormats::default();
+        let map_of = |ids: &[u64]| {
+            let mut map = Map::default();
+            for id in ids.iter().copied() {
+                let (peer_address, client_host) = (format!("n{id}:1"), format!("n{id}"));
+                let info = NodeInfo {
+                    id: NodeId(id),
+                    peer_address,
+                    client_host,
+                    client_port: 1,
+                    zone: String::new(),
+                    capacity: 1,
+                };
+                map.nodes.insert(info.id, info);
+            }
+            formats.map_changed(&map, NodeId(7));
+            formats.rules()
+        };
+        let heard = |node: u64, version: u16| {
+            formats.heard(NodeId(node), version);
+            formats.rules()
+        };
+        assert_eq!(formats.rules(), Rules::NEWEST, "no map");
+        assert_eq!(map_of(&[7]), Rules::NEWEST, "a node alone");
+        assert_eq!(heard(5, PIECES), Rules::NEWEST, "one that wants to join, and is in no map");
+        assert_eq!(map_of(&[6, 7]), Rules::First, "one that was not heard of, though it holds no replica yet");
+        assert_eq!(heard(6, FOURTH_RULES), Rules::Fourth);
+        assert_eq!(map_of(&[5, 6, 7]), Rules::Pieces, "a replica may move to an older node");
+        assert_eq!([heard(5, LATER_RULES), heard(5, PIECES - 1)], [Rules::Later, Rules::First]);
+        assert_eq!(heard(6, LATER_RULES), Rules::First);
+        assert_eq!(map_of(&[6, 7]), Rules::Later, "one that was removed does not count");
+        assert_eq!(map_of(&[6, 7, 8]), Rules::First);
+        assert_eq!(heard(8, FOURTH_RULES + 1), Rules::Later);
     }
 }

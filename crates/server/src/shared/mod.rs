@@ -51,6 +51,6 @@ pub(crate) use pool::{Job, Pool};
 pub(crate) use reconcile_state::SET_ASIDE;
 pub(crate) use routing_table::RoutingSnapshot;
 pub(crate) use script_engine::{ENGINE_SETTING, script_engine};
-pub(crate) use store_users::read_file;
+pub(crate) use store_users::{NO_USERS, NO_USERS_RULES, read_file};
 pub(crate) use verification::{Finding, Progress};
 pub(crate) use worker_mailboxes::LINKS_WORKER;

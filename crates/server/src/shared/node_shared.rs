@@ -36,12 +36,12 @@ use node::HotKeys;
 use node::KeyUsage;
 use node::eviction::Room;
 use node::pubsub::{Answered, Broker};
-use node::session::{Clients, ProgramFacts};
+use node::session::{Clients, Durability, ProgramFacts};
 use node::stats::Stats;
 use node::tracking::Tracking;
 use node::{Config, KnownScripts, Monitors, ScriptTally, ScriptWatch, ShardHandle, StoreClock};
 use parking_lot::Mutex;
-use replica::{DiskHealth, DiskState, Log, LogOptions};
+use replica::{DiskHealth, DiskState, Log, LogOptions, LogStore};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -76,8 +76,9 @@ fn open_dir(path: &str, shards: i64, engine: EngineKind, seed: u64) -> Result<Da
 /// Runs a command of another node on this node's replica of a shard; answers one RESP3 frame.
 pub(crate) type PeerCommand = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;
 
-/// Runs a command of this process's own, wherever its keys are led; answers one RESP2 frame.
-pub(crate) type OwnCommand = fn(&Arc<NodeShared>, &[&[u8]]) -> Vec<u8>;
+/// Runs a command of this process's own, if this node leads its keys, and promises that of what it writes, or else what the
+/// settings say; answers one RESP2 frame.
+pub(crate) type OwnCommand = fn(&Arc<NodeShared>, &[&[u8]], Option<Durability>) -> Vec<u8>;
 
 /// The state that all threads of a node share.
 pub(crate) struct NodeShared {
@@ -425,6 +426,12 @@ impl NodeShared {
         }
     }
 
+    /// There is a newer map: entries go by it, and requests.
+    pub(crate) fn set_map(&self, map: Arc<Map>) {
+        self.entry_formats.map_changed(&map, self.node());
+        self.routing.set_map(map);
+    }
+
     /// Applies what the map sets for the whole store.
     pub(crate) fn apply_settings(&self, map: &Map) {
         let (config, resources, snapshots) = (&*self.config, &*self.resources, self.snapshots.get());
@@ -450,12 +457,36 @@ impl NodeShared {
     }
 }
 
+/// Opens the log. A replica that was begun is not begun anew: it would not know for whom it has voted.
 fn open_log(dir: &DataDir, health: &Arc<DiskHealth>, alone: bool) -> Result<Arc<Log>, String> {
+    let lost = || {
+        let path = dir.log();
+        let begins = format!("the log of this node is lost: {} has nothing of its replicas", path.display());
+        match alone {
+            true => format!("{begins}. Bring it back, or restore a backup into an empty --data"),
+            false => format!(
+                "{begins}, which may have made promises that others rely on. Bring it back, or start the node with --rebuild: its \
+                 replicas are made anew from their peers then"
+            ),
+        }
+    };
+    if !dir.has_log() && dir.has_replicas()? {
+        return Err(lost());
+    }
     let opened = Log::open(&dir.log(), &LogOptions::default(), health.clone());
-    opened.map(Arc::new).map_err(|e| match alone {
+    let log = opened.map_err(|e| match alone {
         true => e.to_string(),
         false => format!("{e}; its peers have what it holds: start it with --rebuild"),
-    })
+    })?;
+    if !log.groups().is_empty() {
+        // Earlier releases do not.
+        dir.note_groups();
+    } else if dir.has_groups() && dir.has_replicas()? {
+        return Err(lost());
+    } else {
+        dir.forget_groups();
+    }
+    Ok(Arc::new(log))
 }
 
 /// What the shards' trees share.

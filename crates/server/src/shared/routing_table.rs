@@ -134,6 +134,11 @@ impl RoutingSnapshot {
         self.places.iter().filter_map(|place| place.handle.as_ref())
     }
 
+    /// The map with those splits that have happened here and are not in it yet.
+    pub(crate) fn owners(&self) -> Option<&Arc<Map>> {
+        self.owners.as_ref()
+    }
+
     /// The slots of a shard, as ranges of first and last.
     pub(crate) fn ranges(&self, shard: ShardId) -> &[(u16, u16)] {
         self.owners.as_ref().and_then(|map| map.shards.get(&shard)).map_or(&[], |info| &info.slots)

@@ -8,6 +8,11 @@ use std::sync::Arc;
 use std::time::Instant;
 use vocab::Epoch;
 
+/// The row of a map whose users are all gone: without any row it has had none yet, and a node has those of its `aclfile`. No user may be
+/// called so. Nodes of earlier releases take it for a user, who may do nothing.
+pub(crate) const NO_USERS: &str = ".no-users";
+pub(crate) const NO_USERS_RULES: &[u8] = b"off resetchannels -@all";
+
 /// What the users of this node were made of.
 #[derive(Default)]
 struct Applied {
@@ -21,7 +26,7 @@ struct Applied {
 pub(crate) struct StoreUsers {
     /// What sessions go by.
     pub(crate) control: AccessControl,
-    /// Those of `aclfile`.
+    /// Those of `aclfile`, until the store has had users.
     own: Mutex<Vec<Arc<User>>>,
     applied: Mutex<Applied>,
     /// A newer map has been applied.
@@ -57,7 +62,7 @@ impl StoreUsers {
         Ok(())
     }
 
-    /// The users of `aclfile`, as it was when the node started.
+    /// The users of `aclfile`, as it was when the node started; none once the store has had some.
     pub(crate) fn own(&self) -> Vec<Arc<User>> {
         self.own.lock().clone()
     }
@@ -74,9 +79,13 @@ impl StoreUsers {
                 let known = users.get(name).filter(|_| before.get(name) == Some(rules));
                 known.cloned().unwrap_or_else(|| Arc::new(read_user(name, rules)))
             };
+            // They are the store's by now, or it had others before: they are not to come back when these are gone.
+            if !map.users.is_empty() {
+                self.own.lock().clear();
+            }
             let all: Vec<Arc<User>> = match map.users.is_empty() {
                 true => self.own(),
-                false => map.users.iter().map(user).collect(),
+                false => map.users.iter().filter(|(name, _)| **name != NO_USERS).map(user).collect(),
             };
             self.control.set_users(Users::new(all));
         }

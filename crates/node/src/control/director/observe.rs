@@ -47,6 +47,8 @@ pub(super) struct ReplicaSeen {
     pub(super) keys: u64,
     pub(super) applied: u64,
     pub(super) last: u64,
+    /// The term of that entry; 0: it is not told.
+    pub(super) last_term: u64,
     pub(super) broken: Option<String>,
 }
 
@@ -154,6 +156,7 @@ impl Seen {
                 keys: replica.keys,
                 applied: replica.applied,
                 last: replica.last,
+                last_term: replica.last_term,
                 broken: replica.broken,
             };
             shard.replicas.insert(replica.replica, seen);

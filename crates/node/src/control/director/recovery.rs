@@ -2,11 +2,12 @@
 
 use super::action::DirectorAction;
 use super::inputs::Inputs;
+use super::observe::ReplicaSeen;
 use crate::peer_protocol::Order;
 use cluster::{Change, PlanKind, PlanState, ReplicaInfo};
 use vocab::{PlanId, ReplicaId, ShardId};
 
-/// Orders the replica with the longest log of each such shard to go on alone. The map names it before it gets the order:
+/// Orders the replica with the newest log of each such shard to go on alone. The map names it before it gets the order:
 /// it may obey and then fall silent, and a second replica that went on as well would lead the same shard beside it.
 pub(super) fn recover(inputs: &Inputs<'_>, actions: &mut Vec<DirectorAction>) {
     let &Inputs { map, seen, now, .. } = inputs;
@@ -48,14 +49,56 @@ pub(super) fn awaited_survivor(inputs: &Inputs<'_>, plan: PlanId) -> Option<Stri
     silent.next()
 }
 
-/// The voter with the longest log among those that answer.
+/// The voter with the newest log among those that answer: what a leader of a later term has written was acknowledged after the
+/// entries of an earlier one that it has replaced, however many these are.
 fn survivor(inputs: &Inputs<'_>, shard: ShardId) -> Option<ReplicaInfo> {
     let &Inputs { map, seen, now, .. } = inputs;
     let reported = &seen.shards.get(&shard)?.replicas;
-    let length = |replica: &&ReplicaInfo| {
-        let of = reported.get(&replica.id)?;
-        of.broken.is_none().then_some((of.last, of.applied, std::cmp::Reverse(replica.id)))
-    };
-    let voters = map.shards.get(&shard)?.voters().filter(|replica| seen.answers(replica.node, now));
-    voters.filter(|replica| length(replica).is_some()).max_by_key(length).copied()
+    let answering = map.shards.get(&shard)?.voters().filter(|replica| seen.answers(replica.node, now));
+    let of = |voter: &ReplicaInfo| reported.get(&voter.id).filter(|of| of.broken.is_none());
+    let voters: Vec<(&ReplicaInfo, &ReplicaSeen)> = answering.filter_map(|voter| Some((voter, of(voter)?))).collect();
+    // Nodes of an older release do not tell terms: then the longest log counts.
+    let tells_terms = voters.iter().all(|(_, of)| of.last_term > 0 || of.last == 0);
+    let term = |of: &ReplicaSeen| if tells_terms { of.last_term } else { 0 };
+    let newest = voters.iter().max_by_key(|(voter, of)| (term(of), of.last, of.applied, std::cmp::Reverse(voter.id)));
+    newest.map(|(voter, _)| **voter)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::control::director::observe::Seen;
+    use crate::control::director::test_reports::report_of;
+    use crate::test_nodes::node_info;
+    use cluster::Settings;
+    use vocab::{Moment, StoreId};
+
+    const SHARD: ShardId = ShardId(1);
+
+    #[test]
+    fn the_newest_log_goes_on_and_not_the_longest() {
+        let map = cluster::initial_map(StoreId(7), &[1, 2, 3].map(node_info), 1, 3).unwrap();
+        let (settings, now) = (Settings::of(&map), Moment { wall_ms: 60_000, mono_us: 60_000_000 });
+        // Of each node's replica: the term of the last entry, its index, the applied index; and the node whose replica goes on.
+        let cases = [
+            ([(2, 9, 9), (3, 7, 5), (3, 6, 6)], 2, "a later term counts for more than entries"),
+            ([(3, 7, 5), (3, 7, 6), (3, 6, 6)], 2, "of logs that are alike, what is applied counts"),
+            ([(2, 9, 9), (0, 10, 5), (3, 7, 7)], 2, "a node does not tell its term: the longest counts"),
+            ([(2, 9, 9), (0, 0, 0), (3, 7, 7)], 3, "a replica without entries has no term"),
+        ];
+        for (told, expected, case) in cases {
+            let mut seen = Seen::default();
+            seen.began_us.get_or_insert(1);
+            for (node, (last_term, last, applied)) in map.nodes.keys().zip(told) {
+                let mut report = report_of(&map, *node, &[], false);
+                for replica in &mut report.replicas {
+                    (replica.last_term, replica.last, replica.applied) = (last_term, last, applied);
+                }
+                seen.report(*node, report, now);
+            }
+            let inputs = Inputs { map: &map, settings: &settings, seen: &seen, now };
+            assert_eq!(survivor(&inputs, SHARD).unwrap().node.0, expected, "{case}");
+        }
+    }
 }

@@ -14,6 +14,7 @@ pub(super) fn report_of(map: &Map, node: NodeId, leads: &[ShardId], damaged: boo
         keys: 1,
         applied: 1,
         last: 1,
+        last_term: 1,
         term: 1,
         leads: leads.contains(&shard).then(LeaderReport::default),
         division: None,

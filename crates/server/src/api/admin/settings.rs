@@ -49,8 +49,9 @@ pub(super) fn set(
         if let Some(value) = set.filter(|value| !FormatGate::knows(setting.name, value)) {
             return Err(AdminError::Refused(format!("this release knows no {} of {value}", setting.name)));
         }
-        if let Some(gate) = set.and_then(|value| FormatGate::of_setting(setting.name, value)) {
-            gate.check(map, store.node(), &store.entry_formats).map_err(AdminError::Refused)?;
+        if let Some(value) = set {
+            let checked = FormatGate::check_setting(setting, value, (map, store.node()), &store.entry_formats);
+            checked.map_err(AdminError::Refused)?;
         }
         let change = (was != now).then(|| Change::Setting { name, was, now: now.clone() });
         Ok((change, before))

@@ -8,11 +8,11 @@ use crate::api::handlers::{CallHandler, PoolHandler};
 use crate::api::programs::{change_at_meta, meta_leader};
 use crate::mailbox::WorkerMessage;
 use crate::os::random;
-use crate::shared::{NodeShared, read_file, replace_file};
+use crate::shared::{NO_USERS, NO_USERS_RULES, NodeShared, read_file, replace_file};
 use cluster::{Change, Databases, Map, UserChange};
 use node::acl::{DEFAULT_USER, NewUser, User, users_to_file, without_passwords};
 use resp::{Proto, Reply, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -101,8 +101,11 @@ fn numbered(rule: &[u8], databases: &Databases) -> Vec<u8> {
 
 fn user_name(name: &[u8]) -> Result<&str, String> {
     let fits = |name: &&str| !name.is_empty() && !name.chars().any(|c| c.is_whitespace() || c == '\0');
-    let name = std::str::from_utf8(name).ok().filter(fits);
-    name.ok_or_else(|| "ERR Usernames can't contain spaces or null characters".to_owned())
+    match std::str::from_utf8(name).ok().filter(fits) {
+        Some(NO_USERS) => Err(format!("ERR no user may be called {NO_USERS}")),
+        Some(name) => Ok(name),
+        None => Err("ERR Usernames can't contain spaces or null characters".to_owned()),
+    }
 }
 
 fn delete(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<i64, String> {
@@ -227,6 +230,7 @@ fn leading(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(Epoch, usize), St
             }
             [_, word, names @ ..] if *word == DELETE => Ok(deleted_in(map, names)),
             [_, word, pairs @ ..] if *word == REPLACE => replaced_in(map, pairs),
+            // Also where it has had users, and they are gone.
             [_, word, ..] if *word == IMPORT && !map.users.is_empty() => Ok(Vec::new()),
             [_, word, pairs @ ..] if *word == IMPORT => replaced_in(map, pairs),
             _ => Err("ERR this command is not for other nodes".to_owned()),
@@ -236,6 +240,7 @@ fn leading(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(Epoch, usize), St
         may_keep_users(store, map).map_err(AdminError::Refused)?;
         let users = changes(map).map_err(|text| AdminError::of_reply(&text))?;
         let count = users.len();
+        let users = with_mark(map, users, args.get(1) == Some(&REPLACE));
         Ok(((!users.is_empty()).then_some(Change::SetUsers(users)), count))
     });
     let count = count.map_err(|error| error.reply())?;
@@ -277,7 +282,7 @@ fn set_in(map: &Map, name: &str, base: &[u8], all: bool, rules: &[&[u8]]) -> Res
 
 fn deleted_in(map: &Map, names: &[&[u8]]) -> Vec<UserChange> {
     let known = |name: &&[u8]| {
-        let name = std::str::from_utf8(name).ok()?;
+        let name = std::str::from_utf8(name).ok().filter(|name| *name != NO_USERS)?;
         Some((name.to_owned(), map.users.get(name)?.to_vec()))
     };
     let known: BTreeMap<String, Vec<u8>> = names.iter().filter_map(known).collect();
@@ -288,7 +293,7 @@ fn deleted_in(map: &Map, names: &[&[u8]]) -> Vec<UserChange> {
 fn replaced_in(map: &Map, pairs: &[&[u8]]) -> Result<Vec<UserChange>, String> {
     let (pairs, _) = pairs.as_chunks::<2>();
     let mut users: BTreeMap<String, UserChange> = BTreeMap::new();
-    for (name, was) in map.users.iter() {
+    for (name, was) in map.users.iter().filter(|(name, _)| **name != NO_USERS) {
         users.insert(name.clone(), UserChange { name: name.clone(), was: Some(was.clone()), now: None });
     }
     for [name, rules] in pairs {
@@ -300,10 +305,96 @@ fn replaced_in(map: &Map, pairs: &[&[u8]]) -> Result<Vec<UserChange>, String> {
     Ok(users.into_values().filter(|user| user.was != user.now).collect())
 }
 
+/// The same changes, with that of the row which says that a map has no users any more. `replaces`: they say which users there are.
+fn with_mark(map: &Map, mut users: Vec<UserChange>, replaces: bool) -> Vec<UserChange> {
+    if users.is_empty() && !replaces {
+        return users;
+    }
+    let gone: BTreeSet<&str> = users.iter().filter(|user| user.now.is_none()).map(|user| &*user.name).collect();
+    let stays = |name: &str| name != NO_USERS && !gone.contains(name);
+    let has_any = users.iter().any(|user| user.now.is_some()) || map.users.iter().any(|(name, _)| stays(name));
+    let was = map.users.get(NO_USERS).map(<[u8]>::to_vec);
+    let now = (!has_any).then(|| NO_USERS_RULES.to_vec());
+    if was != now {
+        users.push(UserChange { name: NO_USERS.to_owned(), was, now });
+    }
+    users
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::numbered;
+    use super::*;
+    use crate::testing::TestNode;
+
+    fn names(map: &Map) -> String {
+        map.users.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_map_tells_that_its_users_are_gone() {
+        let mut map = Map::default();
+        let mut change = |words: &str, expected: (usize, &str)| {
+            let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+            let users = match &words[..] {
+                [b"set", name] => vec![set_in(&map, user_name(name).unwrap(), b"on", false, &[]).unwrap()],
+                [b"delete", names @ ..] => deleted_in(&map, names),
+                [b"replace", pairs @ ..] => replaced_in(&map, pairs).unwrap(),
+                _ => panic!("{words:?}"),
+            };
+            let count = users.len();
+            let users = with_mark(&map, users, words[0] == b"replace");
+            cluster::apply(&mut map, &Change::SetUsers(users)).unwrap();
+            assert_eq!((count, &*names(&map)), expected, "{words:?}");
+        };
+        change("delete alice", (0, ""));
+        change("set alice", (1, "alice"));
+        change("set bob", (1, "alice bob"));
+        change("delete alice nosuch", (1, "bob"));
+        change("delete bob", (1, ".no-users"));
+        change("delete bob .no-users", (0, ".no-users"));
+        change("set alice", (1, "alice"));
+        change("replace bob on eve off", (3, "bob eve"));
+        change("replace", (2, ".no-users"));
+        change("replace", (0, ".no-users"));
+        change("replace alice on", (1, "alice"));
+        assert!(user_name(NO_USERS.as_bytes()).is_err());
+        assert!(User::of_rules(NO_USERS, NO_USERS_RULES).is_ok_and(|user| !user.is_enabled() && user.is_restricted()));
+    }
+
+    #[test]
+    fn users_that_were_deleted_stay_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("users.acl");
+        let write = |text: &str| std::fs::write(&file, text).unwrap();
+        write("user alice on nopass ~* +@all\n");
+        let path = file.display().to_string();
+        let settings = [("aclfile", &*path), ("requirepass", "secret")];
+        let mut node = TestNode::start(&settings);
+        import(node.store()).unwrap();
+        let users = |node: &TestNode| {
+            let users = node.store().users.control.users();
+            users.iter().map(|user| user.name().to_string()).collect::<Vec<_>>().join(" ")
+        };
+        let ask = |node: &TestNode, line: &str, answer: &str, expected: &str| {
+            assert_eq!((node.call(line).trim_end(), &*users(node)), (answer, expected), "{line}");
+        };
+        ask(&node, "ACL DELUSER alice", ":1", "default");
+        node.restart(&settings);
+        assert_eq!(users(&node), "default");
+        ask(&node, "ACL SETUSER bob on", "+OK", "bob default");
+        // `default` is not in the file: `requirepass` stays its password.
+        ask(&node, "ACL SAVE", "+OK", "bob default");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "user bob on resetchannels -@all\n");
+        ask(&node, "ACL DELUSER bob", ":1", "default");
+        ask(&node, "ACL LOAD", "+OK", "bob default");
+        assert!(node.store().users.asks_password(&node.store().config));
+        write("");
+        ask(&node, "ACL LOAD", "+OK", "default");
+        node.restart(&settings);
+        assert_eq!(users(&node), "default");
+        assert!(node.store().users.asks_password(&node.store().config));
+    }
 
     #[test]
     fn rules_have_the_numbers_of_databases() {

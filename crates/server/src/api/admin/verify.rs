@@ -10,7 +10,7 @@ use crate::peers::call_leader;
 use crate::shared::{Finding, NodeShared, Progress};
 use cluster::Map;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::{NodeId, Prng, ShardId};
@@ -43,7 +43,8 @@ pub(super) fn start(store: &Arc<NodeShared>, shards: &[ShardId]) -> Result<Value
     if let Some(unknown) = shards.iter().find(|shard| !map.shards.contains_key(shard)) {
         return Err(AdminError::NotFound(format!("the store has no shard {unknown}")));
     }
-    let chosen: Vec<ShardId> = if shards.is_empty() { map.shards.keys().copied().collect() } else { shards.to_vec() };
+    let is_whole = shards.is_empty();
+    let chosen: Vec<ShardId> = if is_whole { map.shards.keys().copied().collect() } else { shards.to_vec() };
     {
         let mut progress = store.verification.lock();
         if progress.state == "running" {
@@ -57,7 +58,7 @@ pub(super) fn start(store: &Arc<NodeShared>, shards: &[ShardId]) -> Result<Value
     let run = move || {
         set_niceness(NICE_BACKGROUND);
         let (unreachable, damaged) = (BTreeSet::new(), BTreeMap::new());
-        Look { store: running.clone(), map, unreachable, damaged }.run(&chosen);
+        Look { store: running.clone(), map, unreachable, damaged }.run(chosen, is_whole);
     };
     if let Err(e) = std::thread::Builder::new().name("verify".to_owned()).spawn(run) {
         store.verification.lock().state = "stopped";
@@ -77,22 +78,29 @@ struct Look {
 }
 
 impl Look {
-    fn run(mut self, shards: &[ShardId]) {
+    /// Looks at these shards; with `is_whole` at those too that are split off meanwhile: what they have may have been another's that was
+    /// not looked at before.
+    fn run(mut self, shards: Vec<ShardId>, is_whole: bool) {
         let up = |node: NodeId| node == self.store.node() || self.store.peers.is_up(node);
         for finding in rules(&self.map, &up) {
             self.store.verification.found(finding);
         }
         self.compare_with_nodes();
         let mut prng = Prng::new(now_ms() ^ self.store.node().0);
-        for shard in shards {
-            if self.is_over() {
-                break;
-            }
+        let mut listed: BTreeSet<ShardId> = shards.iter().copied().collect();
+        let mut left = VecDeque::from(shards);
+        while !self.is_over() {
             if let Some(map) = &self.store.known().map {
                 self.map = map.clone();
             }
+            if is_whole {
+                let new: Vec<ShardId> = self.map.shards.keys().copied().filter(|shard| listed.insert(*shard)).collect();
+                self.store.verification.lock().shards += new.len();
+                left.extend(new);
+            }
+            let Some(shard) = left.pop_front() else { break };
             // Fits every reader of JSON.
-            self.compare_replicas(*shard, prng.next_u64() >> 12);
+            self.compare_replicas(shard, prng.next_u64() >> 12);
             self.store.verification.lock().shards_done += 1;
         }
         let stopped = self.is_over();

@@ -379,6 +379,7 @@ impl World {
                     keys: 1000,
                     applied: held,
                     last: held,
+                    last_term: 1,
                     term: group.term,
                     leads: leads.then_some(known),
                     division: divisions.get(&shard).copied().filter(|_| leads),
