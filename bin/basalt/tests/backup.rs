@@ -139,7 +139,38 @@ fn a_backup_is_of_one_moment_and_fits_any_shape() {
     }
 }
 
-/// Each node leads some of what is counted and restored, so that each is told of others.
+/// The new shard's slots are the old one's in the map for about a second after the new one has them.
+#[test]
+fn a_backup_has_all_keys_while_shards_are_split() {
+    const KEYS: u64 = 400;
+    let dir = Dir::new("backup-split");
+    let nodes = Nodes::start(&dir, 3, &[("--shards", "1")]);
+    let mut client = nodes.client();
+    (0..KEYS).for_each(|i| assert_eq!(client.call(LIMIT, &["SET", &format!("key{i}"), "v"]), Value::ok()));
+    let place = dir.join("backups").display().to_string();
+    let mut taken = 0;
+    let mut take = || {
+        let node = nodes.address(taken % 3);
+        let said = eventually("a backup is taken", Duration::from_secs(60), || {
+            let said = ctl(&["backup", "take", "--to", &place, "--node", &node, "--json"]);
+            said.map_err(|text| assert!(text.contains("TRYAGAIN"), "{text}")).ok()
+        });
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(said["rows"], KEYS, "backup {taken}: {said}");
+        taken += 1;
+    };
+    for shard in ["1", "1", "2"] {
+        let plan = nodes.plan(&["split-shard", shard]).to_string();
+        let mut state = String::new();
+        while state != "done" {
+            let shown = nodes.admin(&["PLAN", "SHOW", &plan]).unwrap_or_default();
+            state = shown["state"].as_str().unwrap_or_default().to_owned();
+            assert!(state != "failed" && state != "cancelled", "{shown}");
+            take();
+        }
+    }
+}
+
 /// A payload of RESTORE: a hash with a field that expires later than any other command takes.
 fn hash_with_a_late_field() -> Vec<u8> {
     let least = 1u64.to_le_bytes();
@@ -213,6 +244,7 @@ fn what_single_commands_make_is_restored_and_takes_the_place_of_what_is_there() 
     assert_eq!(there.call("GET other"), Value::bulk("1"), "other keys stay");
 }
 
+/// Each node leads some of what is counted and restored, so that each is told of others.
 #[test]
 fn a_store_of_several_nodes_is_restored_through_each_of_them() {
     let dir = Dir::new("backup-nodes");

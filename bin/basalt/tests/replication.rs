@@ -542,3 +542,74 @@ fn wait_tells_of_what_copy_and_store_commands_have_written() {
     assert_eq!(client.call("WAIT 2 0").words(), "2");
     nodes.kill_all();
 }
+
+/// An answer that does not wait for followers says nothing of them: a WAIT behind it counts those that have the write.
+#[test]
+fn wait_counts_no_follower_that_lacks_what_was_answered_at_once() {
+    let _alone = alone();
+    let dir = Dir::new("replication-early");
+    let nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    let key = nodes.key_led_by(0, "k");
+    let mut client = nodes.connect(0);
+    assert_eq!(client.call(&format!("SET {key} before")), Value::ok());
+    assert_eq!(client.call("WAIT 2 0"), Value::Int(2));
+    assert_eq!(client.call("KV.DURABILITY NONE"), Value::ok());
+    for value in ["one", "two", "three"] {
+        assert_eq!(client.call(&format!("SET {key} {value}")), Value::ok());
+        assert_eq!(client.call("WAIT 2 0"), Value::Int(2), "{value}");
+    }
+    (1..3).for_each(|n| nodes.server(n).signal("-STOP"));
+    let answer = client.call(&format!("SET {key} after"));
+    // On a machine that does much else the leader may have noticed already that it is alone.
+    assert!(answer == Value::ok() || passing(&answer.text()), "{answer:?}");
+    if answer == Value::ok() {
+        assert_eq!(client.call("WAIT 2 100"), Value::Int(0));
+    }
+    (1..3).for_each(|n| nodes.server(n).signal("-CONT"));
+}
+
+/// What a client asks for holds of all commands: of those too that a thread runs, or that are made of several writes.
+#[test]
+fn acks_of_all_are_waited_for_whatever_command_writes() {
+    let _alone = alone();
+    let dir = Dir::new("replication-acks");
+    let nodes = Nodes::start(&dir, 3, &[("--shards", "3")]);
+    nodes.wait_spread();
+    let tag = nodes.key_led_by(0, "k");
+    let named = |line: &str| line.replace("{}", &format!("{{{tag}}}"));
+    let mut client = nodes.connect(0);
+    let members: Vec<String> = (0..10_000).map(|i| i.to_string()).collect();
+    let large = named(&format!("SADD {{}}large {}", members.join(" ")));
+    let prepared = ["SET {}a 1", "SADD {}s 1 2", "ZADD {}z 1 m", "GEOADD {}g 1 1 m", "RPUSH {}l 2 1"];
+    for line in prepared.iter().map(|line| named(line)).chain([large]) {
+        assert!(!client.call(&line).is_error(), "{line:.40}");
+    }
+    assert_eq!(client.call("WAIT 2 0"), Value::Int(2));
+    nodes.server(1).signal("-STOP");
+    let lines = [
+        "SET {}a 2",
+        "COPY {}a {}b",
+        "COPY {}large {}copy",
+        "SUNIONSTORE {}t {}s",
+        "SUNIONSTORE {}u {}large {}s",
+        "ZUNIONSTORE {}y 1 {}z",
+        "ZRANGESTORE {}x {}z 0 -1",
+        "GEOSEARCHSTORE {}h {}g FROMMEMBER m BYRADIUS 1 m",
+        "GEORADIUS {}g 1 1 1 m STORE {}i",
+        "SORT {}l STORE {}m",
+    ];
+    thread::scope(|scope| {
+        for line in lines {
+            let (mut client, line) = (nodes.connect(0), named(line));
+            scope.spawn(move || {
+                assert_eq!(client.call("KV.DURABILITY ALL"), Value::ok());
+                let answer = client.call(&line);
+                assert!(answer.text().starts_with("NOREPLICAS the write is made"), "{line}: {answer:?}");
+            });
+        }
+    });
+    nodes.server(1).signal("-CONT");
+    assert_eq!(client.call(&named("SCARD {}copy")), Value::Int(10_000));
+    assert_eq!(client.call(&named("SCARD {}u")), Value::Int(10_000));
+}

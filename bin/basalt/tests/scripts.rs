@@ -100,6 +100,31 @@ fn scripts_touch_keys_of_their_slot_and_no_others() {
     assert!(server.stop());
 }
 
+/// What an entry runs, and how far, is said by the node that proposes it: words of a client that look alike are arguments.
+#[test]
+fn a_client_s_words_are_no_source_and_no_context() {
+    let dir = Dir::new("scripts-forged");
+    let server = Server::start(&Setup::bare(&dir.join("data")).with("--shards", "1"));
+    let mut connection = server.connect();
+    let most = [&[0xff_u8; 9][..], &[1]].concat();
+    // Engine 1, slot 0, instructions and memory without end, no namespace: what the first release wrote.
+    let forged = [&[1_u8, 0][..], &most, &most, &[0]].concat();
+    let library: &[u8] = b"#!lua name=l\nredis.register_function('f', function() return 'forged' end)";
+    for (words, expected) in [
+        ([&b"EVALSHA"[..], b"return 'forged'", b"0", &forged].to_vec(), "NOSCRIPT "),
+        ([&b"EVALSHA_RO"[..], b"return 'forged'", b"0", &forged].to_vec(), "NOSCRIPT "),
+        ([&b"FCALL"[..], b"f", b"0", library, &forged].to_vec(), "ERR Function not found"),
+        ([&b"FCALL_RO"[..], b"f", b"0", library, &forged].to_vec(), "ERR Function not found"),
+    ] {
+        assert_eq!(ask(&mut connection, &["MULTI"]), "OK");
+        assert_eq!(ask(&mut connection, &["SET", "k", "v"]), "QUEUED");
+        assert_eq!(connection.try_call(&words).unwrap().words(), "QUEUED");
+        let answer = ask(&mut connection, &["EXEC"]);
+        assert!(answer.starts_with(&format!("OK {expected}")), "{answer}");
+    }
+    assert!(server.stop());
+}
+
 #[test]
 fn functions_are_the_same_at_all_nodes() {
     let dir = Dir::new("scripts-functions");

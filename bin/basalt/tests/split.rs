@@ -12,6 +12,8 @@ use std::time::Duration;
 /// Longest wait for what only has to happen.
 const SOON: Duration = Duration::from_secs(40);
 const KEYS: u64 = 600;
+/// Keys that stay as they are.
+const FIXED: usize = 100;
 
 /// What a writer's keys hold; two values where it is not known which.
 type Held = BTreeMap<String, Vec<String>>;
@@ -55,6 +57,21 @@ fn work_once(connection: &mut Connection, stop: &AtomicBool) -> u64 {
         requests += 2;
     }
     requests
+}
+
+/// Walks over the keys of a node, all of which were there before; how often.
+fn walk(connection: &mut Connection, stop: &AtomicBool) -> u64 {
+    let mut walks = 0;
+    while !stop.load(Ordering::Acquire) {
+        let answer = connection.call("KEYS fixed*");
+        // Where the tree could not be forked in time, it is not known.
+        assert!(!answer.is_error() || answer.text().starts_with("TRYAGAIN"), "{answer:?}");
+        if !answer.is_error() {
+            assert_eq!(answer.items().len(), FIXED, "after {walks}");
+            walks += 1;
+        }
+    }
+    walks
 }
 
 /// Shards that have slots: not the map's, nor one whose split is under way.
@@ -114,23 +131,26 @@ fn no_request_fails_while_a_shard_splits() {
     let dir = Dir::new("split-one");
     let nodes = Nodes::start(&dir, 1, &[("--shards", "1"), ("--replication-factor", "1")]);
     let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (mut first, mut connection) = (nodes.client(), nodes.connect(0));
+    let (mut first, mut connection, mut walking) = (nodes.client(), nodes.connect(0), nodes.connect(0));
+    let fixed: Vec<String> = (0..FIXED).map(|i| format!("fixed{i}")).collect();
+    fixed.iter().for_each(|key| assert_eq!(walking.call(&format!("SET {key} x")), Value::ok()));
     let held = thread::scope(|scope| {
         let writer = scope.spawn(|| work(&mut first, &stop, 1, &written));
         let once = scope.spawn(|| work_once(&mut connection, &stop));
+        let walker = scope.spawn(|| walk(&mut walking, &stop));
         wait_for_writes(&written);
         for shard in ["1", "1", "2"] {
             wait_for_plan(&nodes, nodes.plan(&["split-shard", shard]));
         }
         stop.store(true, Ordering::Release);
-        assert!(once.join().unwrap() > 0);
+        assert!(once.join().unwrap() > 0 && walker.join().unwrap() > 0);
         writer.join().unwrap()
     });
     assert_eq!(shards(&nodes), 4, "one was split, then both halves");
     let once = (0..KEYS).map(|n| format!("once{n}"));
     let mut connection = nodes.connect(0);
-    let once = once.filter(|key| connection.call(&format!("EXISTS {key}")).int() == 1).collect();
-    check(&nodes, &held, &once);
+    let once = once.filter(|key| connection.call(&format!("EXISTS {key}")).int() == 1);
+    check(&nodes, &held, &once.chain(fixed).collect());
 }
 
 #[test]

@@ -154,11 +154,15 @@ fn who_may_use_some_databases_stays_in_them() {
         let ask_all = |connection: &mut Connection, lines: &[&str]| -> Vec<String> {
             lines.iter().map(|line| connection.call(line).words()).collect()
         };
-        for refused in
-            ["SWAPDB 0 5", "KV.SWAP 0 5", "FLUSHALL", "KV.EMPTY", "COPY a b DB 3 DB 5", "MOVE a 5", "SELECT 5"]
-        {
+        for refused in ["SWAPDB 0 5", "FLUSHALL", "COPY a b DB 3 DB 5", "MOVE a 5", "SELECT 5"] {
             assert!(tenant.call(refused).text().starts_with("NOPERM "), "{port}: {refused}");
         }
+        // What nodes make of these is no client's, whatever its rights.
+        for internal in ["KV.SWAP 0 5", "KV.EMPTY", "KV.KEYS a DBSIZE", "KV.REMOVE a 9", "KV.TRANSFER a b MOVE"] {
+            assert_eq!(tenant.call(internal).text(), "ERR this command is for other nodes", "{port}: {internal}");
+        }
+        let refused = ask(&mut tenant, &["EVAL", "return redis.call('KV.EMPTY', KEYS[1])", "1", "a"]);
+        assert!(refused.contains("is not allowed from script"), "{port}: {refused}");
         let queued = ["MULTI", "SELECT 3", "SET a 3", "COPY a b REPLACE", "EXISTS a"];
         ask_all(&mut tenant, &queued);
         assert_eq!(tenant.call("EXEC").words(), "OK OK 1 1", "{port}");
@@ -377,10 +381,19 @@ fn a_file_of_users_is_imported_and_written() {
     wait_for(&mut connection, &["ACL", "USERS"], "alice bob default");
     assert_eq!(ask(&mut connection, &["ACL", "SETUSER", "eve", "on", "nopass", "+get", "~*"]), "OK");
     assert_eq!(ask(&mut connection, &["ACL", "SAVE"]), "OK");
-    assert!(std::fs::read_to_string(&file).unwrap().contains("user eve on nopass ~* resetchannels -@all +get\n"));
+    let saved = std::fs::read_to_string(&file).unwrap();
+    assert!(saved.contains("user eve on nopass ~* resetchannels -@all +get\n"), "{saved}");
+    assert!(!saved.contains("user default"), "its password is a setting: {saved}");
     assert_eq!(ask(&mut connection, &["ACL", "DELUSER", "eve", "bob"]), "2");
     assert_eq!(ask(&mut connection, &["ACL", "LOAD"]), "OK");
     assert_eq!(ask(&mut connection, &["ACL", "USERS"]), "alice bob default eve");
+    // Those of the file do not come back by the next change.
+    assert_eq!(ask(&mut connection, &["ACL", "DELUSER", "alice", "bob", "eve"]), "3");
+    assert_eq!(ask(&mut connection, &["ACL", "USERS"]), "default");
+    assert_eq!(ask(&mut connection, &["ACL", "SETUSER", "zoe", "on"]), "OK");
+    assert_eq!(ask(&mut connection, &["ACL", "USERS"]), "default zoe");
+    assert_eq!(ask(&mut connection, &["ACL", "DELUSER", "zoe"]), "1");
+    assert_eq!(ask(&mut connection, &["ACL", "USERS"]), "default");
     std::fs::write(&file, "user alice on\nuser alice off\n").unwrap();
     assert!(ask(&mut connection, &["ACL", "LOAD"]).contains("Duplicate user 'alice' found"));
     server.kill();

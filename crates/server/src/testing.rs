@@ -82,7 +82,7 @@ impl IdleNode {
         let folder = tempfile::tempdir().unwrap();
         let shares = Shares { clients: 10, files: 100 };
         let config = Arc::new(config(&folder, &[]));
-        let store = NodeShared::open(config, 1, &shares, 7, (|_, _, _| Vec::new(), |_, _| Vec::new())).unwrap();
+        let store = NodeShared::open(config, 1, &shares, 7, (|_, _, _| Vec::new(), |_, _, _| Vec::new())).unwrap();
         let poll = Poll::new().unwrap();
         let mailbox = Mailbox::new(Waker::new(poll.registry(), Self::MAIL).unwrap());
         assert!(store.mailboxes.set(vec![mailbox.clone()]));

@@ -1,7 +1,7 @@
 //! Slows down logins from addresses that have sent wrong passwords.
 //!
-//! An address may fail `FREE_FAILURES` times. Each further failure makes the next login from it wait twice as long, up to
-//! `DELAY_MS_MAX`; logins that arrive meanwhile wait one behind the other. Every minute without a failure halves the count.
+//! An address may fail `FREE_FAILURES` times. Each further failure makes the next login from it wait twice as long. Failures that come
+//! together add up, but no login waits longer than `DELAY_MS_MAX` after the last of them. Every minute without a failure halves the count.
 //! The addresses of an IPv6 network of 64 bits count as one: who has one of them has all.
 
 use parking_lot::Mutex;
@@ -46,9 +46,12 @@ pub struct LoginDelay {
 impl LoginDelay {
     /// Until when a login from an address has to wait, in ms; none if it need not.
     pub fn until_ms(&self, from: IpAddr, now_ms: u64) -> Option<u64> {
-        let failures = self.failures.lock();
-        let next_ms = failures.get(&counted(from))?.next_ms;
-        (next_ms > now_ms).then_some(next_ms)
+        self.next_ms(from).filter(|next_ms| *next_ms > now_ms)
+    }
+
+    /// From when on a login from an address may be tried, in ms; none if none has failed.
+    pub fn next_ms(&self, from: IpAddr) -> Option<u64> {
+        Some(self.failures.lock().get(&counted(from))?.next_ms)
     }
 
     /// A login from an address has failed.
@@ -63,7 +66,7 @@ impl LoginDelay {
         let mut now = failures.at(now_ms);
         now.count = now.count.saturating_add(1);
         now.last_ms = now_ms;
-        now.next_ms = now.next_ms.max(now_ms) + now.delay_ms();
+        now.next_ms = (now.next_ms.max(now_ms) + now.delay_ms()).min(now_ms + DELAY_MS_MAX);
         *failures = now;
     }
 }
@@ -98,6 +101,16 @@ mod tests {
             }
             assert_eq!(delay.until_ms(other.parse().unwrap(), 5).is_some(), is_one, "{one}, {other}");
         }
+    }
+
+    #[test]
+    fn failures_at_once_lock_no_address_out() {
+        let (delay, from) = (LoginDelay::default(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        for _ in 0..100_000 {
+            delay.failed(from, 1_000);
+        }
+        assert_eq!(delay.until_ms(from, 1_000), Some(1_000 + DELAY_MS_MAX));
+        assert_eq!(delay.until_ms(from, 1_000 + DELAY_MS_MAX), None);
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! Whether a password is right. Where that takes a slow hash, a thread finds out, and the answer is remembered.
 //!
+//! What is not right at once is compared with a slow hash, even if there is no such user, or none with a slow hash: names cannot be told
+//! by how long a refusal takes.
+//!
 //! What is remembered is keyed with a secret of the process: it tells nothing of the password without the process's memory.
 
 use super::password::{Digest, Password};
+use super::slow_hash::SlowHash;
 use super::user::User;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use vocab::limits::{LOGINS_REMEMBERED_MAX, SLOW_HASHES_AT_ONCE};
 
-/// A user's passwords and a given one, keyed.
+/// A user's name and passwords and a given one, keyed.
 type Mark = [u8; 32];
 
 /// What is known of a login.
@@ -63,20 +67,15 @@ impl Logins {
         Self { key, state: Mutex::default() }
     }
 
-    /// Whether a password is a user's.
-    pub fn check(&self, user: &User, given: Digest) -> Login {
-        if !user.is_enabled() {
-            return Login::Wrong;
-        }
+    /// Whether a password is that of the user of a name; none: there is no such user.
+    pub fn check(&self, name: &[u8], user: Option<&User>, given: Digest) -> Login {
         let quick = |own: &Password| !own.is_slow() && own.is(&given);
-        if user.takes_any_password() || user.passwords().iter().any(quick) {
+        let is_let_in = |user: &User| user.takes_any_password() || user.passwords().iter().any(quick);
+        if user.is_some_and(|user| user.is_enabled() && is_let_in(user)) {
             return Login::Right;
         }
-        let slow: Vec<Password> = user.passwords().iter().filter(|own| own.is_slow()).cloned().collect();
-        if slow.is_empty() {
-            return Login::Wrong;
-        }
-        let mark = self.mark(&slow, &given);
+        let slow = slow_passwords(user);
+        let mark = self.mark(name, &slow, &given);
         let mut state = self.state.lock();
         if state.right.contains(&mark) {
             return Login::Right;
@@ -92,18 +91,19 @@ impl Logins {
     }
 
     /// The same, where a thread may wait.
-    pub fn check_waiting(&self, user: &User, given: Digest) -> bool {
-        match self.check(user, given) {
+    pub fn check_waiting(&self, name: &[u8], user: Option<&User>, given: Digest) -> bool {
+        match self.check(name, user, given) {
             Login::Right => true,
             Login::Wrong => false,
             Login::Unknown(check) => check.run(self),
-            Login::Busy => user.passwords().iter().any(|own| own.is(&given)),
+            Login::Busy => slow_passwords(user).iter().any(|own| own.is(&given)),
         }
     }
 
-    fn mark(&self, passwords: &[Password], given: &Digest) -> Mark {
+    fn mark(&self, name: &[u8], passwords: &[Password], given: &Digest) -> Mark {
         let mut mac = hmac_sha256::HMAC::new(self.key);
         mac.update(given.bytes());
+        mac.update(hmac_sha256::Hash::hash(name));
         passwords.iter().for_each(|password| mac.update(password.text()));
         mac.finalize()
     }
@@ -117,4 +117,11 @@ impl Logins {
             known.pop_front();
         }
     }
+}
+
+/// The slow hashes that are compared with: those of a user who may log in, or one that is of no password.
+fn slow_passwords(user: Option<&User>) -> Vec<Password> {
+    let own = user.filter(|user| user.is_enabled()).map(User::passwords).unwrap_or_default();
+    let slow: Vec<Password> = own.iter().filter(|own| own.is_slow()).cloned().collect();
+    if slow.is_empty() { vec![Password::Slow(SlowHash::of_nothing())] } else { slow }
 }

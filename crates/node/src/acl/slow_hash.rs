@@ -32,6 +32,12 @@ impl SlowHash {
         Some(Self { text, kib, passes, salt: salt.to_vec(), hash })
     }
 
+    /// That of no digest. To compare with it takes as long as with another.
+    pub(super) fn of_nothing() -> Self {
+        let (kib, passes) = (SLOW_HASH_KIB, SLOW_HASH_PASSES);
+        Self { text: String::new(), kib, passes, salt: vec![0; SALT_BYTES], hash: vec![0; HASH_BYTES] }
+    }
+
     /// Reads a text; none if it is no such hash, or one that takes too much work.
     pub(super) fn of_text(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= TEXT_BYTES_MAX)?;
@@ -72,6 +78,13 @@ fn computed(digest: &[u8; 32], salt: &[u8], kib: u32, passes: u32) -> Option<[u8
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn that_of_nothing_costs_what_others_do() {
+        let (nothing, other) = (SlowHash::of_nothing(), SlowHash::new(&[7; 32], [1; 16]).unwrap());
+        assert!(!nothing.is_of(&[7; 32]) && !nothing.is_of(&[0; 32]));
+        assert_eq!((nothing.kib, nothing.passes, nothing.salt.len()), (other.kib, other.passes, other.salt.len()));
+    }
 
     #[test]
     fn a_hash_is_read_as_it_was_written_and_knows_its_digest() {

@@ -147,6 +147,15 @@ fn a_request_is_allowed_if_one_selector_allows_all_of_it() {
         ("+@all %R~r*", "KV.RANGE - +", "key -"),
         ("+@all %R~*", "KV.RANGE - +", "ok"),
         ("+@all ~a", "MGET a b", "key b"),
+        // Options of streams come in any order, and a group or a consumer may have the name of one.
+        ("+@all ~a", "XREADGROUP GROUP g c STREAMS a >", "ok"),
+        ("+@all ~a", "XREADGROUP GROUP g c STREAMS a b > >", "key b"),
+        ("+@all ~a", "XREADGROUP NOACK GROUP g STREAMS STREAMS b >", "key b"),
+        ("+@all ~a", "XREADGROUP GROUP g c GROUP g STREAMS STREAMS b >", "key b"),
+        ("+@all ~c ~STREAMS ~a", "XREADGROUP COUNT 1 GROUP STREAMS c STREAMS a b > >", "key b"),
+        ("+@all ~a", "XREAD COUNT STREAMS STREAMS b 0", "key b"),
+        ("+@all ~a", "XREAD BLOCK 0 STREAMS a b $ $", "key b"),
+        ("+@all ~a", "MIGRATE h 1 b 0 5", "key b"),
         // Selectors do not add up.
         ("(+@all %R~r*) (+@all %W~w*)", "COPY r w", "key w"),
         ("(+get ~a) (+set ~b)", "GET a", "ok"),
@@ -275,17 +284,38 @@ fn logins_are_found_out_once() {
     let mut user = User::new("u", false);
     changed(&mut user, "on >right").unwrap();
     let (right, wrong) = (Digest::of(b"right"), Digest::of(b"wrong"));
-    let Login::Unknown(check) = logins.check(&user, right) else { panic!("it is not known yet") };
-    assert!(matches!(logins.check(&user, right), Login::Busy), "it is being found out");
-    assert!(check.run(&logins));
-    assert!(matches!(logins.check(&user, right), Login::Right));
-    let Login::Unknown(check) = logins.check(&user, wrong) else { panic!("another password") };
-    assert!(!check.run(&logins));
-    assert!(matches!(logins.check(&user, wrong), Login::Wrong));
+    let check = |user: &User, given| logins.check(b"u", Some(user), given);
+    let Login::Unknown(found_out) = check(&user, right) else { panic!("it is not known yet") };
+    assert!(matches!(check(&user, right), Login::Busy), "it is being found out");
+    assert!(found_out.run(&logins));
+    assert!(matches!(check(&user, right), Login::Right));
+    let Login::Unknown(found_out) = check(&user, wrong) else { panic!("another password") };
+    assert!(!found_out.run(&logins));
+    assert!(matches!(check(&user, wrong), Login::Wrong));
     changed(&mut user, "off").unwrap();
-    assert!(matches!(logins.check(&user, right), Login::Wrong));
+    let Login::Unknown(found_out) = check(&user, right) else { panic!("it is not told at once that it is off") };
+    assert!(!found_out.run(&logins));
+    assert!(matches!(check(&user, right), Login::Wrong));
     changed(&mut user, "on nopass").unwrap();
-    assert!(matches!(logins.check(&user, wrong), Login::Right));
+    assert!(matches!(check(&user, wrong), Login::Right));
+}
+
+/// Each is compared with a slow hash, and remembered by its name.
+#[test]
+fn names_that_are_none_are_found_out_as_others_are() {
+    let logins = Logins::new([9; 32]);
+    let mut quick = User::new("quick", false);
+    let digest = Digest::of(b"right");
+    changed(&mut quick, &format!("on #{}", digest.hex())).unwrap();
+    assert!(matches!(logins.check(b"quick", Some(&quick), digest), Login::Right));
+    for (name, user) in [("none", None), ("other", None), ("quick", Some(&quick))] {
+        let check = || logins.check(name.as_bytes(), user, Digest::of(b"wrong"));
+        let Login::Unknown(found_out) = check() else { panic!("{name} is told at once") };
+        assert!(matches!(check(), Login::Busy), "{name}");
+        assert!(!found_out.run(&logins));
+        assert!(matches!(check(), Login::Wrong), "{name}");
+        assert!(!logins.check_waiting(name.as_bytes(), user, Digest::of(b"another")));
+    }
 }
 
 #[test]
@@ -294,9 +324,14 @@ fn files_are_read_and_written() {
     let users =
         new("user alice on allcommands allkeys &* nopass\r\n\nuser bob on -@all +@set ~set* (+get ~b)\n").unwrap();
     let shown = users_to_file(&Users::new(users.into_iter().map(std::sync::Arc::new)));
+    // `default` has no rules: its password is a setting.
     let expected = "user alice on nopass ~* &* +@all\nuser bob on ~set* resetchannels -@all +@set (~b resetchannels -@all \
-                    +get)\nuser default on nopass ~* &* +@all\n";
+                    +get)\n";
     assert_eq!(String::from_utf8(shown).unwrap(), expected);
+    let of_default = new("user default on nopass +@all").unwrap();
+    let shown = users_to_file(&Users::new(of_default.into_iter().map(std::sync::Arc::new)));
+    assert_eq!(String::from_utf8(shown).unwrap(), "user default on nopass resetchannels +@all\n");
+    assert_eq!(users_to_file(&Users::default()), b"");
     for (text, error) in [
         ("user a\nuser a on\n", "WARNING: Duplicate user 'a' found on line 2. WARNING: ACL errors detected"),
         ("usr a on\n", "u.acl:1 should start with user keyword followed by the username. "),

@@ -2,6 +2,7 @@
 
 use super::user::{NewUser, User};
 use super::users::Users;
+use std::sync::Arc;
 
 /// The users of a file's text; `name` is shown in errors. The error is the text of a reply without its code.
 pub fn users_of_file(name: &str, text: &[u8], new: &mut NewUser<'_>) -> Result<Vec<User>, String> {
@@ -37,9 +38,10 @@ pub fn users_of_file(name: &str, text: &[u8], new: &mut NewUser<'_>) -> Result<V
     }
 }
 
-/// The text of a file of these users.
+/// The text of a file of these users. `default` is left out as long as it has no rules: in a file it would have some, and the setting
+/// `requirepass` would be its password no longer.
 #[must_use]
 pub fn users_to_file(users: &Users) -> Vec<u8> {
-    let line = |user: &std::sync::Arc<User>| [b"user ", user.name().as_bytes(), b" ", &user.rules(), b"\n"].concat();
-    users.iter().flat_map(line).collect()
+    let line = |user: &Arc<User>| [b"user ", user.name().as_bytes(), b" ", &user.rules(), b"\n"].concat();
+    users.iter().filter(|user| !users.is_of_settings(user)).flat_map(line).collect()
 }

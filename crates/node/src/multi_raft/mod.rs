@@ -653,7 +653,8 @@ fn key_bounds_of(map: &Map) -> Option<Arc<[KeyBound]>> {
     Some(bounds.into()).filter(|bounds: &Arc<[KeyBound]>| !bounds.is_empty())
 }
 
-fn place(shard: &mut Shard, map: &Map) {
+fn place(shard: &mut Shard, map: &Arc<Map>) {
+    shard.know_map(map);
     let info = map.shards.get(&shard.handle().id());
     let replicas = info.into_iter().flat_map(|info| &info.replicas);
     shard.place(replicas.map(|replica| (replica.id, replica.node)).collect());

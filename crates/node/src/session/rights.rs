@@ -2,7 +2,7 @@
 
 use super::database_request::database_words;
 use super::resolved::Resolved;
-use super::{Host, Session};
+use super::{Host, Keyspace, Session};
 use crate::DeniedCall;
 use crate::acl::{AuditEvent, AuditKind, Denial, DenialReason, LoggedDenial, Where};
 use resp::parse_integer;
@@ -10,10 +10,17 @@ use resp::table::{CommandSpec, behaviour};
 use smallvec::{SmallVec, smallvec};
 use vocab::{Namespace, client_key};
 
+const FOR_NODES: &str = "ERR this command is for other nodes";
+
 /// The row of a request, or the error that its user has no right to it. Call it before `admit`, with the client's own words.
 #[inline]
 pub fn authorize(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host) -> Resolved {
     match row {
+        // Nodes run it for what their clients have sent and have the right to: by itself it would pass by that right.
+        Ok(spec) if spec.does(behaviour::FOR_NODES) && session.keyspace() != Keyspace::Stored => {
+            session.ask(spec.id, host);
+            if session.authenticated(host) { Err(FOR_NODES.to_owned()) } else { Ok(spec) }
+        }
         Ok(spec) if session.ask(spec.id, host) && session.authenticated(host) => {
             let names_database = spec.behaviour & NAMING != 0 && session.keyspace().database().is_some();
             let numbers = if names_database { with_numbers(spec, args, host) } else { None };
@@ -161,6 +168,33 @@ mod tests {
     use crate::session::testhost::TestHost;
     use resp::{Reply, table};
     use vocab::Database;
+
+    /// A user who may do everything but empty, exchange and list databases would do so by these.
+    #[test]
+    fn what_nodes_make_of_commands_is_refused_to_clients() {
+        let host = TestHost::new();
+        let user: [&[u8]; 8] = [b"ACL", b"SETUSER", b"default", b"on", b"nopass", b"~*", b"+@all", b"-flushall"];
+        for keyspace in [Keyspace::Cluster, Keyspace::Database(Database::default()), Keyspace::Stored] {
+            let mut session = host.connect(1);
+            session.enter(keyspace);
+            for request in [
+                "KV.EMPTY k",
+                "KV.EMPTY",
+                "KV.KEYS k DBSIZE",
+                "KV.REMOVE k 9",
+                "KV.SPAN a b",
+                "KV.SWAP 0 1",
+                "KV.TRANSFER a b MOVE",
+            ] {
+                let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+                let row = authorize(&mut session, table::resolve(&args), &args, &host);
+                let refusal = row.err().unwrap_or_default();
+                let expected = if keyspace == Keyspace::Stored { "" } else { "ERR this command is for other nodes" };
+                assert_eq!(refusal, expected, "{request} in {keyspace:?}");
+            }
+            host.set_user(&user, &mut Reply::default());
+        }
+    }
 
     #[test]
     fn a_database_that_is_named_needs_the_right_to_its_number() {

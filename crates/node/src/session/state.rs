@@ -9,6 +9,7 @@ use super::wait::{WaitFor, Written};
 use super::watches::Watches;
 use crate::WatchedVersion;
 use crate::acl::{AuditEvent, DEFAULT_USER, Denial, User};
+use crate::entry_id::EntryId;
 use crate::guarantees::{ChosenDurability, Consistency, Durability, consistency_of, durability_of};
 use crate::pubsub::{ClientSubscriptions, Subscriber, SubscriptionKind};
 use crate::tracking::{Audience, Invalidation, Tracker, TrackingElsewhere, TrackingMode};
@@ -698,6 +699,12 @@ impl Session {
     /// A write of this connection has been answered; its entry is `index` of `shard`, or an earlier one.
     pub fn wrote(&mut self, shard: ShardId, index: u64) {
         self.written.note(shard, index);
+    }
+
+    /// A write of this connection has been answered before its entry was committed. `is_applied` says of an earlier one of the
+    /// shard whether it was applied.
+    pub fn wrote_early(&mut self, entry: EntryId, is_applied: impl FnOnce(EntryId) -> bool) {
+        self.written.note_early(entry, is_applied);
     }
 
     /// Whether it may not run such a command now, whatever its arguments are: it has not logged in, or only listens.

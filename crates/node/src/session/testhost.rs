@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use storage::EngineStats;
 use vocab::{Database, NodeId, ShardId, Slot, SlotSpan};
 
@@ -66,6 +66,8 @@ pub(crate) struct TestHost {
     announcements: AtomicU64,
     access: AccessControl,
     audited: Mutex<Vec<String>>,
+    /// A password was compared, for which a request was held back.
+    has_compared: AtomicBool,
 }
 
 impl TestHost {
@@ -87,6 +89,7 @@ impl TestHost {
             announcements: AtomicU64::new(0),
             access: AccessControl::new([7; 32]),
             audited: Mutex::default(),
+            has_compared: AtomicBool::new(false),
         }
     }
 
@@ -140,6 +143,7 @@ impl Host for TestHost {
 
     fn find_out(&self, check: LoginCheck) {
         check.run(&self.access.logins);
+        self.has_compared.store(true, Ordering::Relaxed);
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
@@ -463,7 +467,11 @@ impl Player {
         session.active(host.now_us() / 1000);
         let mut said = String::new();
         let row = authorize(session, table::resolve(&args), &args, host);
-        let _ = match admit(session, row, &args, host, &mut reply) {
+        let mut admission = admit(session, row.clone(), &args, host, &mut reply);
+        if host.has_compared.swap(false, Ordering::Relaxed) {
+            admission = admit(session, row, &args, host, &mut reply);
+        }
+        let _ = match admission {
             Admission::Answered(Effect::None) => Ok(()),
             Admission::Answered(Effect::ReplyAfter { us, .. }) => writeln!(said, "reply after {us} us"),
             Admission::Answered(Effect::ReplyOnceKnown { .. }) => writeln!(said, "reply once known"),

@@ -1,5 +1,6 @@
 //! WAIT and WAITAOF: how many replicas hold what a connection has written.
 
+use crate::entry_id::EntryId;
 use resp::table::CommandSpec;
 use resp::{Reply, parse_integer};
 use vocab::ShardId;
@@ -10,6 +11,8 @@ use vocab::limits::WAIT_SHARDS_MAX;
 pub struct Written {
     /// In order of the shards' ids.
     shards: Vec<(ShardId, u64)>,
+    /// Of a shard of which a write was answered before it was committed: the entry of the last one. In order of the shards' ids.
+    early: Vec<EntryId>,
     beyond: bool,
     /// The shards are not those that were written to, but all that this node led at a moment.
     is_of_led: bool,
@@ -23,6 +26,28 @@ impl Written {
             Err(at) if self.shards.len() < WAIT_SHARDS_MAX => self.shards.insert(at, (shard, index)),
             Err(_) => self.beyond = true,
         }
+    }
+
+    /// A write has been answered that is in that entry, which was not committed then. `is_applied` says of an earlier one whether
+    /// it was applied: one that was not is lost, no follower will hold it, and so it counts until the connection ends.
+    pub(super) fn note_early(&mut self, entry: EntryId, is_applied: impl FnOnce(EntryId) -> bool) {
+        match self.early.binary_search_by_key(&entry.shard, |known| known.shard) {
+            Ok(at) => {
+                let known = &mut self.early[at];
+                if known.term == entry.term {
+                    known.index = known.index.max(entry.index);
+                } else if is_applied(*known) {
+                    *known = entry;
+                }
+            }
+            Err(at) if self.early.len() < WAIT_SHARDS_MAX => self.early.insert(at, entry),
+            Err(_) => self.beyond = true,
+        }
+    }
+
+    /// Waits for an entry that may not be committed, too.
+    pub fn raise_early(&mut self, entry: EntryId) {
+        self.note_early(entry, |_| true);
     }
 
     /// Waits for entry `index` of a shard, if that is later.
@@ -48,6 +73,12 @@ impl Written {
         &self.shards
     }
 
+    /// The entries that count besides, which may be replaced by others: of each shard one at most.
+    #[must_use]
+    pub fn early(&self) -> &[EntryId] {
+        &self.early
+    }
+
     /// Whether there were more shards than are remembered: then the last entry of every shard that this node leads
     /// counts too.
     #[must_use]
@@ -60,7 +91,7 @@ impl Written {
 ///
 /// The answer is the lowest number over all shards of `written`. If that is empty, it is the lowest over all shards that
 /// this node leads of the followers that are alive. A shard that this node no longer leads counts 0: this node does not
-/// know.
+/// know. So does one in which a write was answered before it was committed, and then lost with its leader.
 #[derive(Clone, Debug)]
 pub struct WaitFor {
     /// The command, for counting it.
@@ -138,6 +169,24 @@ mod tests {
         written.note(ShardId(7), 6);
         assert!(written.beyond() && written.shards().len() == WAIT_SHARDS_MAX);
         assert_eq!(written.shards()[1], (ShardId(7), 6));
+    }
+
+    #[test]
+    fn of_what_was_answered_early_nothing_is_forgotten_that_may_be_lost() {
+        let entry = |shard: u32, index: u64, term: u64| EntryId { shard: ShardId(shard), index, term };
+        let mut written = Written::default();
+        let mut note = |noted: EntryId, is_applied: bool| {
+            written.note_early(noted, |_| is_applied);
+            written.early().to_vec()
+        };
+        assert_eq!(note(entry(2, 5, 1), false), [entry(2, 5, 1)]);
+        assert_eq!(note(entry(2, 4, 1), false), [entry(2, 5, 1)], "an answer of another thread came late");
+        assert_eq!(note(entry(2, 7, 1), false), [entry(2, 7, 1)]);
+        assert_eq!(note(entry(1, 9, 8), false), [entry(1, 9, 8), entry(2, 7, 1)]);
+        assert_eq!(note(entry(2, 6, 3), false), [entry(1, 9, 8), entry(2, 7, 1)], "it is lost");
+        assert_eq!(note(entry(2, 6, 3), true), [entry(1, 9, 8), entry(2, 6, 3)], "it is on a majority");
+        (10..10 + WAIT_SHARDS_MAX as u32).for_each(|shard| written.note_early(entry(shard, 1, 1), |_| false));
+        assert!(written.beyond() && written.early().len() == WAIT_SHARDS_MAX);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod clock;
 pub(crate) mod damage;
+mod followers;
 mod freshness;
 mod lease;
 pub(crate) mod load;
@@ -32,6 +33,7 @@ use crate::subscriber::Subscriber;
 use crate::tracking::{ChangedKeys, Changes, TrackedKeys, Tracker, Tracking};
 use clock::ShardClock;
 use damage::Damage;
+use followers::Followers;
 use freshness::FreshnessCell;
 use lease::LeaseCell;
 use ownership::Ownership;
@@ -76,8 +78,7 @@ pub struct ShardHandle {
     followers_wanted: AtomicBool,
     /// Long replies from this replica, which is closed, are to end.
     replies_end: AtomicBool,
-    /// Of the leader: up to which entry each voting follower that is heard of holds the log.
-    followers: Mutex<Vec<u64>>,
+    followers: Followers,
     /// Where the replica stood when it last changed.
     status: Mutex<ReplicaStatus>,
     /// What the leader knows of its group, as last told; none if this replica does not lead.
@@ -132,7 +133,7 @@ impl ShardHandle {
             slow_us: AtomicU64::new(0),
             followers_wanted: AtomicBool::new(false),
             replies_end: AtomicBool::new(false),
-            followers: Mutex::default(),
+            followers: Followers::default(),
             status: Mutex::default(),
             group: Mutex::default(),
             broken: Mutex::default(),
@@ -147,11 +148,13 @@ impl ShardHandle {
             script_watch: OnceLock::new(),
             skipped: OnceLock::new(),
         };
-        handle.load_facts()?;
+        handle.load_facts(handle.engine.applied_index())?;
         Ok(Arc::new(handle))
     }
 
-    fn load_facts(&self) -> storage::Result<()> {
+    /// Reads what the tree keeps beside its rows, which are as of that entry. Every release counts keys; of the other counts, those that a
+    /// release did not know stayed as they came with a snapshot, and are made anew.
+    fn load_facts(&self, index: u64) -> storage::Result<()> {
         if let Some(bytes) = self.engine.meta(keys::META_SLOTS)? {
             self.set_slots(Slots::decode(&bytes).map_err(|detail| self.corrupt(detail))?);
         }
@@ -159,8 +162,11 @@ impl ShardHandle {
         if let Some(bytes) = self.engine.meta(keys::META_COUNTERS)? {
             self.counters.load_keys(&bytes).map_err(|detail| self.corrupt(detail))?;
         }
-        let of_databases = self.engine.meta(keys::META_OF_DATABASES)?;
-        match of_databases.zip(self.engine.meta(keys::META_EXPIRING_OF_DATABASES)?) {
+        let counted_at = self.engine.meta(keys::META_COUNTED_AT)?;
+        let is_current = counted_at.is_none_or(|at| at[..] == index.to_le_bytes());
+        let kept = |name: &[u8]| if is_current { self.engine.meta(name) } else { Ok(None) };
+        let of_databases = kept(keys::META_OF_DATABASES)?;
+        match of_databases.zip(kept(keys::META_EXPIRING_OF_DATABASES)?) {
             Some((keys, expiring)) => {
                 let loaded = self.counters.load_of_databases(&keys);
                 let loaded = loaded.and_then(|()| self.counters.load_expiring_of_databases(&expiring));
@@ -168,13 +174,13 @@ impl ShardHandle {
             }
             None => self.count_databases()?,
         }
-        match self.engine.meta(keys::META_OF_CLUSTER_DATABASES)? {
+        match kept(keys::META_OF_CLUSTER_DATABASES)? {
             Some(bytes) => {
                 self.counters.load_of_cluster_databases(&bytes).map_err(|detail| self.corrupt(detail))?;
             }
             None => self.count_cluster_databases()?,
         }
-        match self.engine.meta(keys::META_EXPIRING)? {
+        match kept(keys::META_EXPIRING)? {
             Some(bytes) => self.counters.load_expiring(&bytes).map_err(|detail| self.corrupt(detail)),
             None => self.count_expiries(),
         }
@@ -190,12 +196,12 @@ impl ShardHandle {
 
     /// What the tree is to keep beside its rows, as of the applied index: for the thread that owns the shard.
     pub(crate) fn facts(&self) -> Vec<Fact> {
-        facts_of(self.counters.encode(None), &self.slots.slots())
+        facts_of(self.counters.encode(None), &self.slots.slots(), self.engine.applied_index())
     }
 
-    /// What is kept beside the rows of a shard that gets `slots`, which are this one's now.
-    pub(crate) fn facts_of_child(&self, slots: &Slots) -> Vec<Fact> {
-        facts_of(self.counters.encode(Some(slots)), &slots.clone().of_forked())
+    /// What is kept beside the rows of a shard that gets `slots`, which are this one's now, and begins behind that entry.
+    pub(crate) fn facts_of_child(&self, slots: &Slots, index: u64) -> Vec<Fact> {
+        facts_of(self.counters.encode(Some(slots)), &slots.clone().of_forked(), index)
     }
 
     /// The facts that outlive a FLUSHALL.
@@ -262,7 +268,8 @@ impl ShardHandle {
     }
 
     /// The slots that it owns as of the applied index.
-    pub(crate) fn applied_slots(&self) -> Arc<Slots> {
+    #[must_use]
+    pub fn applied_slots(&self) -> Arc<Slots> {
         self.slots.slots()
     }
 
@@ -296,7 +303,7 @@ impl ShardHandle {
             })?;
         }
         self.lose_trackers();
-        self.load_facts()?;
+        self.load_facts(index)?;
         self.garbage(true);
         self.next_expiry(0);
         Ok(())
@@ -545,15 +552,10 @@ impl ShardHandle {
         self.followers_wanted.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_followers(&self, matched: Vec<u64>) {
-        *self.followers.lock() = matched;
-    }
-
-    /// How many voting followers that are heard of hold entry `index`, as last told; none if this replica does not lead.
+    /// What its followers hold, if it leads.
     #[must_use]
-    pub fn followers_with(&self, index: u64) -> u64 {
-        let followers = self.followers.lock();
-        followers.iter().filter(|matched| **matched >= index).count() as u64
+    pub fn followers(&self) -> &Followers {
+        &self.followers
     }
 
     /// Where the replica stood when it last applied something.
@@ -585,9 +587,15 @@ impl ShardHandle {
         self.usage.get().map(|usage| &**usage)
     }
 
+    /// Entries that the operator has the replica go on without.
+    #[must_use]
+    pub fn skipped(&self) -> &[u64] {
+        self.skipped.get().map_or(&[], |skipped| skipped)
+    }
+
     /// Whether the operator has the replica go on without entry `index`.
     pub(crate) fn skips(&self, index: u64) -> bool {
-        self.skipped.get().is_some_and(|skipped| skipped.contains(&index))
+        self.skipped().contains(&index)
     }
 
     /// What OBJECT ENCODING calls small.
@@ -805,6 +813,7 @@ impl ShardHandle {
             keys: self.key_count(),
             applied: self.engine.applied_index(),
             last: status.last,
+            last_term: status.last_term,
             term: status.term,
             leads,
             division: self.division(),
@@ -872,7 +881,7 @@ impl ShardHandle {
     }
 }
 
-fn facts_of(counters: Stored, slots: &Slots) -> Vec<Fact> {
+fn facts_of(counters: Stored, slots: &Slots, index: u64) -> Vec<Fact> {
     let fact = |name: &[u8], bytes: Vec<u8>| (Slice::from(name), Slice::from(bytes));
     vec![
         fact(keys::META_COUNTERS, counters.keys),
@@ -880,6 +889,7 @@ fn facts_of(counters: Stored, slots: &Slots) -> Vec<Fact> {
         fact(keys::META_OF_DATABASES, counters.of_databases),
         fact(keys::META_EXPIRING_OF_DATABASES, counters.expiring_of_databases),
         fact(keys::META_OF_CLUSTER_DATABASES, counters.of_cluster_databases),
+        fact(keys::META_COUNTED_AT, index.to_le_bytes().to_vec()),
         fact(keys::META_SLOTS, slots.encode()),
     ]
 }

@@ -56,4 +56,22 @@ fn keys_of_cluster_databases_not_yet_counted_are_counted() {
     engine.seal(handle.facts());
     engine.flush().unwrap();
     assert_eq!(counted(&open()), [(1, 2, 1), (2, 1, 0)], "kept");
+    // A release that knows only the oldest of these goes on with the tree.
+    let key = Namespace::Cluster(one).stored(b"c");
+    let record = Record::new(Kind::STRING, Some(7), &[b"v"]).bytes().clone();
+    let writes = vec![
+        (Slice::from(keys::record(&key)), Some(record)),
+        (Slice::from(keys::expiry(7, &key)), Some(Slice::from(&b""[..]))),
+    ];
+    engine.apply(2, WriteBatch { writes, ..WriteBatch::default() });
+    let counters = handle.facts().into_iter().filter(|(name, _)| **name == *keys::META_COUNTERS);
+    engine.seal(counters.collect());
+    engine.flush().unwrap();
+    let handle = open();
+    assert_eq!(counted(&handle), [(1, 3, 2), (2, 1, 0)], "counted anew");
+    assert_eq!(handle.expiring(), 4);
+    engine.apply(3, WriteBatch::default());
+    engine.seal(handle.facts());
+    engine.flush().unwrap();
+    assert_eq!(counted(&open()), [(1, 3, 2), (2, 1, 0)], "kept");
 }

@@ -1,11 +1,11 @@
 //! Databases of a cluster's clients beyond 0: how a store begins them, and FLUSHDB of one, which leaves the others.
 
-use super::databases::{Made, knows_setting, run_at};
+use super::databases::{Made, Promise, knows_setting, run_at, write_at};
 use super::format_gate::CLUSTER_DATABASES;
-use super::handlers::{PoolHandler, Takes};
+use super::handlers::{PoolWriter, Takes};
 use super::opening::open;
 use crate::shared::{LAYOUT, LAYOUT_SETTING, NodeShared};
-use node::session::{Host as _, flushed_database};
+use node::session::{Durability, Host as _, flushed_database};
 use resp::{Reply, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,10 +21,10 @@ const DIVIDED_PAUSE: Duration = Duration::from_millis(20);
 /// For how long the beginning waits for the other nodes to know it.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
 
-pub(super) fn handler(name: &str) -> Option<PoolHandler> {
+pub(super) fn handler(name: &str) -> Option<PoolWriter> {
     // Beside nodes that do not know the command no entry may have it.
-    let refuse: PoolHandler =
-        |_, _, reply| reply.error("ERR the store has no databases beyond 0 for clients of a cluster");
+    let refuse: PoolWriter =
+        |_, _, _, reply| reply.error("ERR the store has no databases beyond 0 for clients of a cluster");
     (name == REMOVE_SOME).then_some(refuse)
 }
 
@@ -69,27 +69,29 @@ fn begin(store: &Arc<NodeShared>) -> Result<(), String> {
 }
 
 /// FLUSHDB of a cluster's client, in a store that has databases beyond 0. Part after part, so that other requests get in between.
-pub(super) fn empty_one(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    match emptied(store, args) {
+pub(super) fn empty_one(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
+    match emptied(store, args, durability) {
         Ok(()) => reply.ok(),
         Err(text) => reply.error(&text),
     }
 }
 
-fn emptied(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<(), String> {
+fn emptied(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability) -> Result<(), String> {
     let database = flushed_database(args)?;
+    let mut promise = Promise::of(durability);
     let until = Instant::now() + DIVIDED_WITHIN;
     empty_everywhere(
         || store.known().shards().into_iter().map(|(_, run)| run).collect(),
         |(first, last)| {
-            empty_shard(store, Slot(first), database)?;
+            empty_shard(store, Slot(first), database, &mut promise)?;
             has_span(store, (Slot(first), Slot(last)), database)
         },
         || {
             std::thread::sleep(DIVIDED_PAUSE);
             Instant::now() < until
         },
-    )
+    )?;
+    promise.end()
 }
 
 /// Slots that one shard has, as far as it is known: the first and the last one.
@@ -126,14 +128,25 @@ fn place_of(slot: Slot, database: Option<ClusterDatabase>) -> Vec<u8> {
 }
 
 /// Removes the keys of a database that the shard of a slot has.
-fn empty_shard(store: &Arc<NodeShared>, slot: Slot, database: Option<ClusterDatabase>) -> Result<(), String> {
+fn empty_shard(
+    store: &Arc<NodeShared>,
+    slot: Slot,
+    database: Option<ClusterDatabase>,
+    promise: &mut Promise,
+) -> Result<(), String> {
     let place = place_of(slot, database);
+    let remove: [&[u8]; 3] = [REMOVE_SOME.as_bytes(), &place, REMOVED_AT_ONCE.as_bytes()];
     loop {
-        match run_at(store, slot, &[REMOVE_SOME.as_bytes(), &place, REMOVED_AT_ONCE.as_bytes()])? {
-            Value::Int(0) => return Ok(()),
-            Value::Int(_) => {}
-            Value::Error(text) => return Err(text),
-            _ => return Err("TIMEOUT a database was not emptied in time: that may be done later, or never".to_owned()),
+        let answer = match write_at(store, slot, promise.durability(), &remove)? {
+            Value::Error(text) => Err(text),
+            answer => Ok(answer),
+        };
+        match promise.keep(answer)? {
+            Some(Value::Int(0)) => return Ok(()),
+            Some(Value::Int(_)) | None => {}
+            Some(_) => {
+                return Err("TIMEOUT a database was not emptied in time: that may be done later, or never".to_owned());
+            }
         }
     }
 }

@@ -3,13 +3,13 @@
 //!
 //! The result is as of one version of what it is made of, and visible from the moment at which all of it is there.
 
-use super::handlers::{PoolHandler, Takes};
+use super::handlers::{PoolWriter, Takes};
 use super::writer::{ShardWrite, ShardWriter};
 use crate::os::{now_ms, steady_us};
 use crate::shared::NodeShared;
 use node::command::{Error, SetCopy, SortedSetCopy, copy_options};
 use node::read::{Attempt, Finish, ReadRequest, Refusal};
-use node::session::{Consistency, Host, Keyspace};
+use node::session::{Acks, Consistency, Durability, Host, Keyspace};
 use node::{
     CollectionCopy, EncodedCommand, Fault, ReadSpace, RequestKeys, ShardHandle, SliceSource, SnapshotSpace, StagedAt,
     Type,
@@ -23,15 +23,15 @@ use vocab::{ShardId, Slot, SlotSpan, slot_of};
 /// Slices that are on their way to the log at a time.
 const SLICES_UNDER_WAY: usize = 4;
 
-pub(super) fn handler(name: &str) -> Option<PoolHandler> {
+pub(super) fn handler(name: &str) -> Option<PoolWriter> {
     match name {
-        "COPY" => Some(copy as PoolHandler),
-        "SINTERSTORE" | "SUNIONSTORE" | "SDIFFSTORE" => Some(store_set as PoolHandler),
+        "COPY" => Some(copy as PoolWriter),
+        "SINTERSTORE" | "SUNIONSTORE" | "SDIFFSTORE" => Some(store_set as PoolWriter),
         "ZINTERSTORE" | "ZUNIONSTORE" | "ZDIFFSTORE" | "ZRANGESTORE" | "GEOSEARCHSTORE" => {
-            Some(store_sorted_set as PoolHandler)
+            Some(store_sorted_set as PoolWriter)
         }
-        "GEORADIUS" | "GEORADIUSBYMEMBER" => Some(store_found as PoolHandler),
-        "ZREMRANGEBYRANK" | "ZREMRANGEBYSCORE" | "ZREMRANGEBYLEX" => Some(remove_range as PoolHandler),
+        "GEORADIUS" | "GEORADIUSBYMEMBER" => Some(store_found as PoolWriter),
+        "ZREMRANGEBYRANK" | "ZREMRANGEBYSCORE" | "ZREMRANGEBYLEX" => Some(remove_range as PoolWriter),
         _ => None,
     }
 }
@@ -47,29 +47,30 @@ pub(super) fn takes(name: &str) -> Option<Takes> {
     }
 }
 
-fn copy(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    answer(reply, Copying::begin(store, args, 2).and_then(|copying| copying.copy(store, args)));
+fn copy(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
+    answer(reply, Copying::begin(store, args, 2, durability).and_then(|copying| copying.copy(store, args)));
 }
 
-fn store_set(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    answer(reply, Copying::begin(store, args, 1).and_then(|copying| copying.store_set(store, args)));
+fn store_set(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
+    answer(reply, Copying::begin(store, args, 1, durability).and_then(|copying| copying.store_set(store, args)));
 }
 
-fn store_sorted_set(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    answer(reply, Copying::begin(store, args, 1).and_then(|copying| copying.store_sorted_set(store, args)));
+fn store_sorted_set(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
+    answer(reply, Copying::begin(store, args, 1, durability).and_then(|copying| copying.store_sorted_set(store, args)));
 }
 
-fn store_found(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+fn store_found(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
     // The last key is the one that is written.
     let to = table::resolve(args).ok().and_then(|spec| spec.keys(args).ok()?.max()).unwrap_or(1);
-    answer(reply, Copying::begin(store, args, to).and_then(|copying| copying.store_sorted_set(store, args)));
-}
-
-fn remove_range(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
     answer(
         reply,
-        until_unchanged(|| Copying::begin(store, args, 1).and_then(|copying| copying.store_sorted_set(store, args))),
+        Copying::begin(store, args, to, durability).and_then(|copying| copying.store_sorted_set(store, args)),
     );
+}
+
+fn remove_range(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
+    let remove = || Copying::begin(store, args, 1, durability)?.store_sorted_set(store, args);
+    answer(reply, until_unchanged(remove));
 }
 
 /// How often a collection is read that others change all the time.
@@ -111,14 +112,20 @@ pub(super) struct Copying {
 
 impl Copying {
     /// `to`: the argument that is the key that is written.
-    pub(super) fn begin(store: &Arc<NodeShared>, args: &[&[u8]], to: usize) -> Result<Self, String> {
+    pub(super) fn begin(
+        store: &Arc<NodeShared>,
+        args: &[&[u8]],
+        to: usize,
+        durability: Durability,
+    ) -> Result<Self, String> {
         let spec = table::resolve(args)?;
         let slot = slot_of(args[to]);
         let keys = RequestKeys::within(spec, args, |span| store.share_shard(span, Keyspace::Cluster))?;
         let asked = ReadRequest::new(slot, Consistency::Absolute, steady_us()).over(keys.wider);
         let attempt = store.access().begin_read(asked)?;
         let writer = ShardWriter::new(store.clone());
-        let shard = Target { writer, shard: attempt.handle().id(), slot, wider: keys.wider, key: args[to].to_vec() };
+        let (shard, key) = (attempt.handle().id(), args[to].to_vec());
+        let shard = Target { writer, shard, slot, wider: keys.wider, key, durability };
         Ok(Self { plain: EncodedCommand::of(spec, args), attempt, shard })
     }
 
@@ -171,7 +178,7 @@ impl Copying {
             return self.shard.write(self.plain);
         };
         self.check_read(store)?;
-        let answer = self.shard.write(CollectionCopy::first(&self.shard.key))?;
+        let answer = self.shard.prepare(CollectionCopy::first(&self.shard.key))?;
         match StagedAt::of_answer(&answer) {
             Some(place) => copy_slices(source, &mut self.shard, self.attempt.handle(), &place),
             // Nodes of an earlier release hold replicas: all at once, as they do it.
@@ -191,7 +198,7 @@ fn copy_slices(
         if !handle.owns(shard.slot) {
             return Err("TRYAGAIN the slot is another shard's now: nothing was written".to_owned());
         }
-        shard.submit(slice)?;
+        shard.submit_part(slice)?;
         under_way += 1;
         if under_way == SLICES_UNDER_WAY {
             under_way -= shard.await_ok()?;
@@ -203,7 +210,7 @@ fn copy_slices(
     let answer = shard.write(source.last(&shard.key, place))?;
     if answer.starts_with(b"-OOM ") {
         // Otherwise it would lie there until it is found to be too late.
-        shard.write(place.dropped(&shard.key))?;
+        shard.prepare(place.dropped(&shard.key))?;
     }
     Ok(answer)
 }
@@ -217,17 +224,31 @@ struct Target {
     wider: Option<SlotSpan>,
     /// What is written.
     key: Vec<u8>,
+    /// What the client is promised.
+    durability: Durability,
 }
 
 impl Target {
-    fn submit(&mut self, command: EncodedCommand) -> Result<(), String> {
-        self.writer.submit_write(ShardWrite::command(self.shard, self.slot, command).over(self.wider))
+    fn submit(&mut self, command: EncodedCommand, durability: Durability) -> Result<(), String> {
+        self.writer.submit_write(ShardWrite::command(self.shard, self.slot, command).over(self.wider), durability)
     }
 
-    /// Makes one write and answers its reply.
+    /// Submits a write that no client sees before the last one is made. Where that one is to be on all replicas, so are those
+    /// before it in the log: a majority is enough for them.
+    fn submit_part(&mut self, command: EncodedCommand) -> Result<(), String> {
+        self.submit(command, Durability { acks: Acks::Majority, ..self.durability })
+    }
+
+    /// Makes one of these and answers its reply.
+    fn prepare(&mut self, command: EncodedCommand) -> Result<Vec<u8>, String> {
+        self.submit_part(command)?;
+        self.writer.await_answer().ok_or_else(late)
+    }
+
+    /// Makes the write that the client waits for and answers its reply.
     fn write(&mut self, command: EncodedCommand) -> Result<Vec<u8>, String> {
-        self.submit(command)?;
-        self.writer.await_answers().into_iter().next().ok_or_else(late)
+        self.submit(command, self.durability)?;
+        self.writer.await_answer().ok_or_else(late)
     }
 
     /// Waits for writes under way; answers how many have been made. One that fails is an error.

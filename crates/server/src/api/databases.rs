@@ -5,13 +5,14 @@
 
 use super::admin::{self, AdminError};
 use super::exchange;
-use super::handlers::{PoolHandler, Takes};
+use super::handlers::{PoolWriter, Takes};
 use super::writer::{ShardWrite, ShardWriter};
-use crate::peers::{ask, ask_transaction};
+use crate::peers::{ask, ask_to_write, ask_transaction};
 use crate::shared::NodeShared;
 use cluster::{DATABASES_SETTING, Databases};
 use node::read::Refusal;
-use node::{EncodedCommand, OUTCOME_UNKNOWN, Write};
+use node::session::{Acks, Durability};
+use node::{EncodedCommand, OUTCOME_UNKNOWN, Outcome, Write};
 use resp::table::{self, CommandSpec};
 use resp::{Reply, Value, parse_integer};
 use std::sync::Arc;
@@ -31,11 +32,11 @@ const KNOWN_PAUSE: Duration = Duration::from_millis(5);
 const LEADER_WITHIN: Duration = Duration::from_secs(10);
 const LEADER_PAUSE: Duration = Duration::from_millis(20);
 
-pub(super) fn handler(name: &str) -> Option<PoolHandler> {
+pub(super) fn handler(name: &str) -> Option<PoolWriter> {
     match name {
-        EMPTY => Some(empty_all as PoolHandler),
-        TRANSFER => Some(transfer as PoolHandler),
-        "KV.SWAP" => Some(swap as PoolHandler),
+        EMPTY => Some(empty_all as PoolWriter),
+        TRANSFER => Some(transfer as PoolWriter),
+        "KV.SWAP" => Some(|store, args, _, reply| swap(store, args, reply)),
         _ => None,
     }
 }
@@ -50,15 +51,57 @@ pub(super) fn takes(name: &str) -> Option<Takes> {
 }
 
 /// FLUSHALL of a client of a database: one database after the other.
-fn empty_all(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
+fn empty_all(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
     let empty = || {
         let spec = table::resolve(args)?;
-        let count = store.config.databases();
-        (0..count).filter_map(Database::of_number).try_for_each(|database| empty_one(store, spec, database))
+        let mut promise = Promise::of(durability);
+        for database in (0..store.config.databases()).filter_map(Database::of_number) {
+            promise.keep(empty_one(store, spec, database, promise.durability()))?;
+        }
+        promise.end()
     };
     match empty() {
         Ok(()) => reply.ok(),
         Err(text) => reply.error(&text),
+    }
+}
+
+/// What a client is promised of a command that writes several times.
+///
+/// A write that is on a majority, and not on all replicas in time, is made: those behind it are made too, and promised no more than a
+/// majority. The client is told in the end.
+pub(super) struct Promise {
+    durability: Durability,
+    /// The error of the first write that not all replicas had in time.
+    broken: Option<String>,
+}
+
+impl Promise {
+    pub(super) fn of(durability: Durability) -> Self {
+        Self { durability, broken: None }
+    }
+
+    /// What the next write is promised.
+    pub(super) fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// Takes the outcome of a write: an error if it was not made, or if that is not known. What it has told is lost where it was
+    /// not on all replicas in time.
+    pub(super) fn keep<T>(&mut self, outcome: Result<T, String>) -> Result<Option<T>, String> {
+        match outcome {
+            Err(text) if Outcome::is_made(text.as_bytes()) => {
+                self.durability.acks = Acks::Majority;
+                self.broken.get_or_insert(text);
+                Ok(None)
+            }
+            outcome => outcome.map(Some),
+        }
+    }
+
+    /// All is written. The error is what the client is told if not all replicas had it in time.
+    pub(super) fn end(self) -> Result<(), String> {
+        self.broken.map_or(Ok(()), Err)
     }
 }
 
@@ -171,27 +214,31 @@ fn knows(store: &Arc<NodeShared>, node: NodeId, setting: &str, made: &Made) -> b
 }
 
 /// MOVE, and COPY to another database, whose shards are two.
-fn transfer(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    match transferred(store, args) {
+fn transfer(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
+    match transferred(store, args, durability) {
         Ok(is_done) => reply.int(i64::from(is_done)),
         Err(text) => reply.error(&text),
     }
 }
 
 /// Whether there was a key to copy, and the target was free.
-fn transferred(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<bool, String> {
+fn transferred(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability) -> Result<bool, String> {
     let [_, source, destination, word, options @ ..] = args else { return Err("ERR syntax error".to_owned()) };
     let moves = word.eq_ignore_ascii_case(b"MOVE");
     let replaces = options.iter().any(|option| option.eq_ignore_ascii_case(b"REPLACE"));
     for _ in 0..MOVES_MAX {
         let Some(dumped) = dumped(store, source)? else { return Ok(false) };
-        let Some(copy) = restored(store, destination, &dumped, replaces)? else { return Ok(false) };
+        let copied = restored(store, destination, &dumped, replaces, durability);
+        // A copy that is not on all replicas in time is made: of a move that is half.
+        let is_half = |text: &String| moves && Outcome::is_made(text.as_bytes());
+        let copied = copied.map_err(|text| if is_half(&text) { half_made(text) } else { text });
+        let Some(copy) = copied? else { return Ok(false) };
         // The key is removed only if it is still what was read: no write by another client is lost.
-        if !moves || ended(store, source, dumped.version).map_err(half_made)? {
+        if !moves || ended(store, source, dumped.version, durability).map_err(whole_or_half)? {
             return Ok(true);
         }
         // The copy is out of date: it is removed, unless another client has changed it.
-        ended(store, destination, copy).map_err(half_made)?;
+        ended(store, destination, copy, Durability { acks: Acks::Majority, ..durability }).map_err(half_made)?;
     }
     Err("TRYAGAIN others changed the key all the time: it was not moved".to_owned())
 }
@@ -207,9 +254,9 @@ pub(super) fn version_of(store: &Arc<NodeShared>, key: &[u8]) -> Result<Option<i
 }
 
 /// Removes a key if it has that version; answers whether it had.
-pub(super) fn ended(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result<bool, String> {
+pub(super) fn ended(store: &Arc<NodeShared>, key: &[u8], version: i64, durability: Durability) -> Result<bool, String> {
     let version = version.to_string();
-    match run_at_leader(store, key, &[b"KV.DEL", key, b"IFVERSION", version.as_bytes()])? {
+    match write_at(store, slot_of(key), durability, &[b"KV.DEL", key, b"IFVERSION", version.as_bytes()])? {
         Value::Int(removed) => Ok(removed > 0),
         Value::Null => Ok(false),
         Value::Error(text) => Err(text),
@@ -220,6 +267,11 @@ pub(super) fn ended(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result
 /// Why it is not known what has become of a command, the first part of which was made.
 fn half_made(text: String) -> String {
     format!("{OUTCOME_UNKNOWN}: the key was copied, and perhaps not removed: {text}")
+}
+
+/// The error of a move whose last part has one: that part may be made.
+fn whole_or_half(text: String) -> String {
+    if Outcome::is_made(text.as_bytes()) { text } else { half_made(text) }
 }
 
 /// A key as RESTORE takes it.
@@ -262,7 +314,13 @@ fn dumped_at(store: &Arc<NodeShared>, key: &[u8], version: i64) -> Result<Option
 }
 
 /// Writes a key with its expiry in another shard. Answers which version it has there; none if the target was not free.
-fn restored(store: &Arc<NodeShared>, key: &[u8], of: &Dumped, replaces: bool) -> Result<Option<i64>, String> {
+fn restored(
+    store: &Arc<NodeShared>,
+    key: &[u8],
+    of: &Dumped,
+    replaces: bool,
+    durability: Durability,
+) -> Result<Option<i64>, String> {
     let expiry = of.expire_at_ms.unwrap_or_default().to_string();
     let mut restore: Vec<&[u8]> = vec![b"RESTORE", key, expiry.as_bytes(), &of.dump, b"ABSTTL"];
     if replaces {
@@ -272,14 +330,13 @@ fn restored(store: &Arc<NodeShared>, key: &[u8], of: &Dumped, replaces: bool) ->
     let commands: [&[&[u8]]; 2] = [&restore, &[b"KV.VERSION", key]];
     let slot = slot_of(key);
     let answer = patiently(store, slot, |shard, leader| match leader {
-        Some(leader) => ask_transaction(store, leader, &commands),
+        Some(leader) => ask_transaction(store, leader, durability, &commands),
         None => {
             let commands = commands.map(EncodedCommand::new).to_vec();
             let mut writer = ShardWriter::new(store.clone());
             let write = Write::Transaction { watches: Vec::new(), commands };
-            writer.submit_write(ShardWrite::of_shard(shard, write).at(slot))?;
-            // As long as another node may take.
-            (0..4).find_map(|_| writer.await_answers().pop()).ok_or_else(|| LATE.to_owned())
+            writer.submit_write(ShardWrite::of_shard(shard, write).at(slot), durability)?;
+            writer.await_answer().ok_or_else(|| LATE.to_owned())
         }
     })?;
     match resp::decode(&answer) {
@@ -296,18 +353,36 @@ fn restored(store: &Arc<NodeShared>, key: &[u8], of: &Dumped, replaces: bool) ->
     }
 }
 
-/// Runs a command about a key on the node that leads its shard.
+/// Runs a command that reads a key on the node that leads its shard.
 fn run_at_leader(store: &Arc<NodeShared>, key: &[u8], args: &[&[u8]]) -> Result<Value, String> {
     run_at(store, slot_of(key), args)
 }
 
-/// Runs a command about keys of a slot on the node that leads its shard.
+/// Runs a command that reads keys of a slot on the node that leads its shard.
 pub(super) fn run_at(store: &Arc<NodeShared>, slot: Slot, args: &[&[u8]]) -> Result<Value, String> {
     let answer = patiently(store, slot, |_, leader| match leader {
         Some(leader) => ask(store, leader, args),
-        None => Ok((store.own_command)(store, args)),
+        None => Ok((store.own_command)(store, args, None)),
     })?;
-    match resp::decode(&answer) {
+    decoded(&answer)
+}
+
+/// Runs a command that writes keys of a slot on the node that leads its shard, with that promise.
+pub(super) fn write_at(
+    store: &Arc<NodeShared>,
+    slot: Slot,
+    durability: Durability,
+    args: &[&[u8]],
+) -> Result<Value, String> {
+    let answer = patiently(store, slot, |_, leader| match leader {
+        Some(leader) => ask_to_write(store, leader, durability, args),
+        None => Ok((store.own_command)(store, args, Some(durability))),
+    })?;
+    decoded(&answer)
+}
+
+fn decoded(answer: &[u8]) -> Result<Value, String> {
+    match resp::decode(answer) {
         Ok(Some((value, _))) => Ok(value),
         _ => Err(LATE.to_owned()),
     }
@@ -341,17 +416,22 @@ fn patiently(
     }
 }
 
-fn empty_one(store: &Arc<NodeShared>, spec: &'static CommandSpec, database: Database) -> Result<(), String> {
+fn empty_one(
+    store: &Arc<NodeShared>,
+    spec: &'static CommandSpec,
+    database: Database,
+    durability: Durability,
+) -> Result<(), String> {
     let slot = database.slot();
     let prefix = database.prefix();
     let args: [&[u8]; 2] = [spec.name.as_bytes(), &prefix];
     let answer = patiently(store, slot, |shard, leader| {
         if let Some(leader) = leader {
-            return ask(store, leader, &args);
+            return ask_to_write(store, leader, durability, &args);
         }
         let mut writer = ShardWriter::new(store.clone());
-        writer.submit_write(ShardWrite::command(shard, slot, EncodedCommand::of(spec, &args)))?;
-        writer.await_answers().pop().ok_or_else(|| LATE.to_owned())
+        writer.submit_write(ShardWrite::command(shard, slot, EncodedCommand::of(spec, &args)), durability)?;
+        writer.await_answer().ok_or_else(|| LATE.to_owned())
     })?;
     match answer.strip_prefix(b"-") {
         Some(text) => Err(String::from_utf8_lossy(text).trim_end().to_owned()),

@@ -18,21 +18,24 @@ use std::sync::Arc;
 use std::time::Instant;
 use vocab::{ShardId, Slot};
 
-/// Runs one command of this process's own; answers one RESP2 frame.
-pub(crate) fn run_own_command(store: &Arc<NodeShared>, args: &[&[u8]]) -> Vec<u8> {
-    Caller::new(store.clone()).call(args)
+/// Runs one command of this process's own, which is promised `durability` if it writes, or else what the settings say; answers one
+/// RESP2 frame.
+pub(crate) fn run_own_command(store: &Arc<NodeShared>, args: &[&[u8]], durability: Option<Durability>) -> Vec<u8> {
+    Caller { durability, ..Caller::new(store.clone()) }.call(args)
 }
 
 /// One caller: for one thread at a time.
 pub struct Caller {
     writer: ShardWriter,
     seed: u64,
+    /// What its writes are promised, if not what the settings say.
+    durability: Option<Durability>,
 }
 
 impl Caller {
     pub(crate) fn new(store: Arc<NodeShared>) -> Self {
         let seed = steady_us();
-        Self { writer: ShardWriter::new(store), seed }
+        Self { writer: ShardWriter::new(store), seed, durability: None }
     }
 
     /// Takes a command. True if its answer, one RESP2 frame, has been appended to `reply`: reads run at once on this
@@ -90,7 +93,7 @@ impl Caller {
                 false
             }
             Ok(Routed::Pool { handler }) => {
-                handler(self.store(), args, reply);
+                handler.run(self.store(), args, self.durability(), reply);
                 false
             }
             Ok(Routed::Script { target: KeyTarget { shard, slot, wider, .. }, command, runs: ScriptRuns::Read }) => {
@@ -128,7 +131,7 @@ impl Caller {
     }
 
     /// Runs one command on this node's replica of a shard, for another node; answers one RESP3 frame. FLUSHALL is meant
-    /// for that shard alone.
+    /// for that shard alone, and may say by `DURABILITY word word` what its client is promised.
     pub(crate) fn call_shard(&mut self, shard: ShardId, args: &[&[u8]]) -> Vec<u8> {
         let mut reply = Reply::new(Proto::Resp3);
         let arrived_us = steady_us();
@@ -155,8 +158,13 @@ impl Caller {
 
     fn call_on(&mut self, handle: &ShardHandle, args: &[&[u8]], arrived_us: u64, reply: &mut Reply) {
         if table::lookup(args[0]).is_some_and(|spec| spec.does(behaviour::CLEARS_STORE)) {
+            self.durability = match args {
+                [_, b"DURABILITY", words @ ..] => Durability::of_words(words),
+                _ => None,
+            };
             if self.submit_write(0, ShardWrite::of_shard(handle.id(), Write::Clear), reply) {
-                let until = Instant::now() + ANSWER_WITHIN;
+                // Longer than the shard needs to tell that some replicas do not have it in time.
+                let until = Instant::now() + ANSWER_WITHIN * 3 / 2;
                 self.wait(Some(until), &mut |_, answer| reply.buf.extend_from_slice(answer));
                 if reply.buf.is_empty() {
                     reply.error("TIMEOUT the write was not confirmed in time: it may be made later, or never");
@@ -175,8 +183,7 @@ impl Caller {
 
     /// Answers true if the answer comes later.
     fn submit_write(&mut self, token: u32, write: ShardWrite, reply: &mut Reply) -> bool {
-        let durability = Durability::of_settings(&self.store().config);
-        match self.writer.submit(token, write, durability, reply.proto) {
+        match self.writer.submit(token, write, self.durability(), reply.proto) {
             Ok(()) => true,
             Err(text) => {
                 reply.error(text);
@@ -187,6 +194,10 @@ impl Caller {
 
     fn store(&self) -> &Arc<NodeShared> {
         self.writer.store()
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability.unwrap_or_else(|| Durability::of_settings(&self.store().config))
     }
 
     fn read(

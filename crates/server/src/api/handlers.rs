@@ -1,7 +1,7 @@
 //! Handlers of the commands that need the server itself, rather than a shard's rows.
 
 use crate::shared::NodeShared;
-use node::session::{Host, Keyspace};
+use node::session::{Durability, Host, Keyspace};
 use node::{ShardHandle, Type};
 use resp::Reply;
 use std::sync::Arc;
@@ -10,6 +10,28 @@ use vocab::{ShardId, SlotSpan, slot_of};
 
 /// Runs a command on a thread of the pool, which may wait.
 pub(crate) type PoolHandler = fn(&Arc<NodeShared>, &[&[u8]], &mut Reply);
+
+/// The same of a command that writes keys, with what its client is promised of them.
+pub(crate) type PoolWriter = fn(&Arc<NodeShared>, &[&[u8]], Durability, &mut Reply);
+
+/// What runs a command on a thread of the pool.
+#[derive(Clone, Copy)]
+pub(crate) enum PoolCommand {
+    /// It writes no keys: what it changes is promised the same to all clients.
+    Plain(PoolHandler),
+    /// It writes keys.
+    Writes(PoolWriter),
+}
+
+impl PoolCommand {
+    /// Runs it for a client that is promised that of what it writes.
+    pub(crate) fn run(self, store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
+        match self {
+            Self::Plain(handler) => handler(store, args, reply),
+            Self::Writes(handler) => handler(store, args, durability, reply),
+        }
+    }
+}
 
 /// Runs a command that another node has sent, about that shard; answers one RESP3 frame.
 pub(crate) type CallHandler = fn(&Arc<NodeShared>, ShardId, &[&[u8]]) -> Vec<u8>;

@@ -4,20 +4,21 @@
 //! The result counts if the list has not changed since. If it has, the search begins again, a few times.
 
 use super::copy::{Copying, answer, text_of, until_unchanged};
-use super::handlers::{PoolHandler, Takes};
+use super::handlers::{PoolWriter, Takes};
 use crate::os::now_ms;
 use crate::shared::NodeShared;
 use node::Type;
 use node::command::{LongEdit, sorted_copy};
+use node::session::Durability;
 use resp::Reply;
 use resp::table;
 use std::sync::Arc;
 use vocab::limits::SEARCHED_ELEMENTS_MAX;
 
-pub(super) fn handler(name: &str) -> Option<PoolHandler> {
+pub(super) fn handler(name: &str) -> Option<PoolWriter> {
     match name {
-        "LREM" | "LINSERT" => Some(edit as PoolHandler),
-        "SORT" => Some(sort as PoolHandler),
+        "LREM" | "LINSERT" => Some(edit as PoolWriter),
+        "SORT" => Some(sort as PoolWriter),
         _ => None,
     }
 }
@@ -31,12 +32,12 @@ pub(super) fn takes(name: &str) -> Option<Takes> {
     }
 }
 
-fn edit(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    answer(reply, until_unchanged(|| edit_once(store, args)));
+fn edit(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
+    answer(reply, until_unchanged(|| edit_once(store, args, durability)));
 }
 
-fn edit_once(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
-    let copying = Copying::begin(store, args, 1)?;
+fn edit_once(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability) -> Result<Vec<u8>, String> {
+    let copying = Copying::begin(store, args, 1, durability)?;
     let view = copying.attempt.handle().clone();
     match LongEdit::of(&view, args, now_ms()).map_err(text_of)? {
         LongEdit::Short => copying.write_plain(),
@@ -46,13 +47,13 @@ fn edit_once(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String>
     }
 }
 
-fn sort(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    answer(reply, sort_once(store, args));
+fn sort(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
+    answer(reply, sort_once(store, args, durability));
 }
 
-fn sort_once(store: &Arc<NodeShared>, args: &[&[u8]]) -> Result<Vec<u8>, String> {
+fn sort_once(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability) -> Result<Vec<u8>, String> {
     let keys = table::resolve(args)?.keys(args).map_err(|e| e.to_string())?;
-    let copying = Copying::begin(store, args, keys.last().unwrap_or(1))?;
+    let copying = Copying::begin(store, args, keys.last().unwrap_or(1), durability)?;
     let view = copying.attempt.handle().clone();
     let source = sorted_copy(&view, args, now_ms()).map_err(text_of)?;
     copying.make(store, source)

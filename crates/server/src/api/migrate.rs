@@ -2,10 +2,11 @@
 //!
 //! A key goes away only if it is what was sent: if a client has written to it meanwhile it stays, and the answer says so.
 
-use super::databases::{Dumped, dumped, ended};
-use super::handlers::PoolHandler;
+use super::databases::{Dumped, Promise, dumped, ended};
+use super::handlers::PoolWriter;
 use crate::net::Stream;
 use crate::shared::NodeShared;
+use node::session::Durability;
 use resp::{Reply, parse_integer};
 use std::io::{Read, Write};
 use std::net::ToSocketAddrs;
@@ -24,12 +25,12 @@ const SENT_BYTES_MAX: usize = 64 << 10;
 const ANSWER_BYTES_MAX: usize = 1024;
 const SYNTAX: &str = "ERR syntax error";
 
-pub(super) fn handler(name: &str) -> Option<PoolHandler> {
-    (name == "MIGRATE").then_some(migrate as PoolHandler)
+pub(super) fn handler(name: &str) -> Option<PoolWriter> {
+    (name == "MIGRATE").then_some(migrate as PoolWriter)
 }
 
-fn migrate(store: &Arc<NodeShared>, args: &[&[u8]], reply: &mut Reply) {
-    match Migration::parse(args).and_then(|migration| migration.run(store)) {
+fn migrate(store: &Arc<NodeShared>, args: &[&[u8]], durability: Durability, reply: &mut Reply) {
+    match Migration::parse(args).and_then(|migration| migration.run(store, durability)) {
         Ok(0) => reply.simple("NOKEY"),
         Ok(_) => reply.ok(),
         Err(text) => reply.error(&text),
@@ -98,7 +99,8 @@ impl<'a> Migration<'a> {
     }
 
     /// Moves the keys; how many there were.
-    fn run(&self, store: &Arc<NodeShared>) -> Result<usize, String> {
+    fn run(&self, store: &Arc<NodeShared>, durability: Durability) -> Result<usize, String> {
+        let mut promise = Promise::of(durability);
         let mut target: Option<Target> = None;
         let (mut count, mut sent, mut changed) = (0, Vec::new(), 0);
         for key in &self.keys {
@@ -111,22 +113,29 @@ impl<'a> Migration<'a> {
             to.restore(client_key(key), &held, self.replaces);
             sent.push((*key, held.version));
             if to.output.len() >= RANGE_PAGE_BYTES_SOFT {
-                changed += self.settle(store, to, &mut sent)?;
+                changed += self.settle(store, to, &mut sent, &mut promise)?;
             }
         }
         if let Some(to) = &mut target {
-            changed += self.settle(store, to, &mut sent)?;
+            changed += self.settle(store, to, &mut sent, &mut promise)?;
         }
         if changed > 0 {
             return Err(format!(
                 "ERR {changed} keys were written to meanwhile: the target has them as they were, and they stay here"
             ));
         }
+        promise.end()?;
         Ok(count)
     }
 
     /// Sends what is to be sent, and removes what the other server has taken; how many keys stay because they have changed.
-    fn settle(&self, store: &Arc<NodeShared>, to: &mut Target, sent: &mut Vec<(&[u8], i64)>) -> Result<usize, String> {
+    fn settle(
+        &self,
+        store: &Arc<NodeShared>,
+        to: &mut Target,
+        sent: &mut Vec<(&[u8], i64)>,
+        promise: &mut Promise,
+    ) -> Result<usize, String> {
         to.flush()?;
         let (mut changed, mut refusal, mut again) = (0, None, Vec::new());
         for (key, version) in sent.drain(..) {
@@ -141,8 +150,9 @@ impl<'a> Migration<'a> {
                 }
                 Ok(()) => {}
             }
-            if !self.copies && !ended(store, key, version)? {
-                changed += 1;
+            if !self.copies {
+                let removed = promise.keep(ended(store, key, version, promise.durability()))?;
+                changed += usize::from(removed == Some(false));
             }
         }
         if let Some(text) = refusal {
@@ -159,7 +169,7 @@ impl<'a> Migration<'a> {
                 sent.push((key, held.version));
             }
         }
-        Ok(changed + self.settle(store, to, sent)?)
+        Ok(changed + self.settle(store, to, sent, promise)?)
     }
 }
 
@@ -341,7 +351,7 @@ mod tests {
             let words =
                 ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS", "{k}plain", "{k}one", "{k}none", "{k}two"];
             let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-            assert_eq!(Migration::parse(&args).unwrap().run(node.store()), Ok(3));
+            assert_eq!(Migration::parse(&args).unwrap().run(node.store(), Durability::default()), Ok(3));
             let taken = server.join().unwrap();
             let ttl = |line: &str| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
             if is_old {
@@ -376,7 +386,7 @@ mod tests {
             });
             let words = ["MIGRATE", "127.0.0.1", &port, "k", "0", "5000"];
             let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-            assert!(Migration::parse(&args).unwrap().run(node.store()).is_err(), "{answers}");
+            assert!(Migration::parse(&args).unwrap().run(node.store(), Durability::default()).is_err(), "{answers}");
             server.join().unwrap();
             assert_eq!(node.call("EXISTS k"), ":1\r\n", "{answers}");
         }

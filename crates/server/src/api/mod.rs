@@ -3,6 +3,7 @@
 
 pub(crate) mod admin;
 mod backup;
+mod backup_shares;
 mod cluster_databases;
 mod copy;
 mod databases;
@@ -30,6 +31,7 @@ pub(crate) use cluster_databases::begin_wanted;
 pub use embedded::Caller;
 pub(crate) use embedded::run_own_command;
 pub(crate) use format_gate::engine_since;
+pub(crate) use handlers::PoolCommand;
 pub(crate) use peer_command::run_peer_command;
 pub(crate) use programs::span_of_scripts;
 pub(crate) use route::route;

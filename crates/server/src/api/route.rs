@@ -1,6 +1,6 @@
 //! From a request to where it runs: its shard, the whole store, or the session itself.
 
-use super::handlers::{CallHandler, PoolHandler, Takes, has_word};
+use super::handlers::{CallHandler, PoolCommand, Takes, has_word};
 use super::routed::{KeyTarget, Routed};
 use super::{admin, backup, cluster_databases, copy, databases, functions, long_list, migrate, scripts};
 use crate::shared::NodeShared;
@@ -21,7 +21,7 @@ pub(crate) fn route(
     if spec.does(behaviour::CLEARS_STORE) {
         if spec.does(behaviour::EMPTIES_DATABASE) && store.has_cluster_databases() {
             flushed_database(args)?;
-            return Ok(Routed::Pool { handler: cluster_databases::empty_one });
+            return Ok(Routed::Pool { handler: PoolCommand::Writes(cluster_databases::empty_one) });
         }
         check_flush(args)?;
         return Ok(Routed::Clear);
@@ -68,7 +68,7 @@ fn slot_without_keys(store: &NodeShared, spec: &CommandSpec) -> Slot {
 #[derive(Clone, Copy, Default)]
 pub(super) struct ServerHandlers {
     /// For a client, in the pool.
-    pub(super) pool: Option<PoolHandler>,
+    pub(super) pool: Option<PoolCommand>,
     /// Which requests.
     takes: Takes,
     /// For another node, of a container's subcommands all.
@@ -78,20 +78,14 @@ pub(super) struct ServerHandlers {
 /// The server's handlers of a command.
 pub(super) fn server_handlers(id: CommandId) -> ServerHandlers {
     static TABLE: OnceLock<Vec<ServerHandlers>> = OnceLock::new();
-    let of_pool = [
-        backup::handler,
-        admin::handler,
-        admin::users_handler,
-        copy::handler,
-        databases::handler,
-        cluster_databases::handler,
-        long_list::handler,
-        migrate::handler,
-        scripts::handler,
-        functions::handler,
-    ];
+    let plain = [backup::handler, admin::handler, admin::users_handler, scripts::handler, functions::handler];
+    let writers = [copy::handler, databases::handler, cluster_databases::handler, long_list::handler, migrate::handler];
     let of = |spec: &CommandSpec| ServerHandlers {
-        pool: of_pool.iter().find_map(|family| family(spec.name)),
+        pool: plain
+            .iter()
+            .find_map(|family| family(spec.name))
+            .map(PoolCommand::Plain)
+            .or_else(|| writers.iter().find_map(|family| family(spec.name)).map(PoolCommand::Writes)),
         takes: [databases::takes, cluster_databases::takes, copy::takes, long_list::takes]
             .iter()
             .find_map(|of| of(spec.name))

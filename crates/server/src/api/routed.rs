@@ -1,6 +1,6 @@
 //! Where a request runs.
 
-use super::handlers::PoolHandler;
+use super::handlers::PoolCommand;
 use crate::shared::{NodeShared, VersionedLibraries};
 use node::command::{ReadHandler, StoreHandler};
 use node::session::no_room_for_script;
@@ -89,7 +89,7 @@ pub(crate) enum Routed {
     /// By a thread of the pool, over what that finds out itself.
     Pool {
         /// What runs it.
-        handler: PoolHandler,
+        handler: PoolCommand,
     },
     /// A script, on one shard.
     Script {

@@ -84,6 +84,11 @@ struct Part {
     ranges: Vec<(u16, u16)>,
     /// Whether this node leads it.
     leads: bool,
+    /// Whether it was split off from a shard that this node leads, and no leader is known yet: where a command is about the shards
+    /// that nodes lead, none would have its keys.
+    awaits_leader: bool,
+    /// Whether the command goes by who leads it.
+    is_by_leader: Cell<bool>,
     /// How it is read, from the first look at it.
     begun: OnceCell<Begun>,
 }
@@ -237,6 +242,7 @@ impl Shards for StoreShards<'_> {
     }
 
     fn leads(&self, i: usize) -> bool {
+        self.parts[i].is_by_leader.set(true);
         self.parts[i].leads
     }
 
@@ -244,7 +250,7 @@ impl Shards for StoreShards<'_> {
         if self.parts[i].begun.get().is_none() {
             self.await_replicas();
             // The command will read the others that this node leads, too.
-            self.begin((0..self.count()).filter(|j| *j == i || self.leads(*j)));
+            self.begin((0..self.count()).filter(|j| *j == i || self.parts[*j].leads));
         }
         matches!(self.parts[i].begun.get(), Some(Begun::Here(_)))
     }
@@ -366,7 +372,7 @@ fn on_store(store: &Arc<NodeShared>, run: Run, asked: &StoreRequest<'_>, reply: 
         }
         let counts = finishes.iter().all(|finish| *finish == Finish::Answer);
         let divided = reply.buf[mark..].strip_prefix(b"-").is_some_and(|text| text.starts_with(DIVIDED.as_bytes()));
-        if counts && !divided && parts.iter().all(Part::is_as_listed) {
+        if counts && !divided && parts.iter().all(|part| part.is_as_listed() && !part.is_left_out()) {
             return stream;
         }
         reply.buf.truncate(mark);
@@ -380,9 +386,13 @@ fn on_store(store: &Arc<NodeShared>, run: Run, asked: &StoreRequest<'_>, reply: 
 impl Part {
     /// All shards, of which none is read yet.
     fn all(known: &RoutingSnapshot) -> Vec<Self> {
+        let leads = |shard: ShardId| known.handle(shard).is_some_and(|handle| handle.leading());
+        let parent = |shard: ShardId| Some(known.map.as_ref()?.splits.get(&shard)?.parent);
         let part = |(id, slots): (ShardId, (u16, u16))| {
-            let leads = known.handle(id).is_some_and(|handle| handle.leading());
-            Self { id, slots, ranges: known.ranges(id).to_vec(), leads, begun: OnceCell::new() }
+            let has_leader = || known.place(id).is_some_and(|place| place.leader.node().is_some());
+            let awaits_leader = !leads(id) && parent(id).is_some_and(leads) && !has_leader();
+            let (ranges, is_by_leader, begun) = (known.ranges(id).to_vec(), Cell::default(), OnceCell::new());
+            Self { id, slots, ranges, leads: leads(id), awaits_leader, is_by_leader, begun }
         };
         known.shards().into_iter().map(part).collect()
     }
@@ -398,6 +408,11 @@ impl Part {
             Some(Begun::Here(attempt)) => self.is_listed_by(attempt),
             _ => true,
         }
+    }
+
+    /// Whether the command has left it out for want of a leader, which it has in a moment.
+    fn is_left_out(&self) -> bool {
+        self.awaits_leader && self.is_by_leader.get()
     }
 
     /// Whether what was read here counts.

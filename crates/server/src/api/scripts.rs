@@ -15,8 +15,8 @@ use node::command::{ScriptCommand, ScriptName};
 use node::session::{Host, Keyspace};
 use node::{
     EncodedCommand, Killed, KnownScript, NOSCRIPT, RequestKeys, ScriptHeader, ScriptOrigin, check_script,
-    declared_keys, is_sha, keep_script, script_command, sha1_hex, stored_script, stored_script_names,
-    stored_script_sources, without_namespace,
+    declared_keys, is_sha, keep_script, script_command, script_without_context as without_context, sha1_hex,
+    stored_script, stored_script_names, stored_script_sources, without_namespace,
 };
 use resp::table::CommandSpec;
 use resp::{Proto, Reply};
@@ -88,20 +88,20 @@ pub(crate) fn script_may_write(store: &NodeShared, spec: &'static CommandSpec, a
         }
 }
 
-/// The same command as an entry has it: with the source of its script, and its context. One whose script is not known is left as
-/// it is; its answer says so.
+/// The same command as an entry has it: with the source of its script, and its context. One whose script is not known has none: its
+/// answer says so. A client's own words never stand where a context is looked for.
 pub(crate) fn resolved(store: &NodeShared, command: EncodedCommand, slot: Slot) -> EncodedCommand {
     let Some(script) = command.spec().and_then(node::command::script_of) else { return command };
     let args = command.args();
     let (args, namespace) = without_namespace(&args);
-    let Some(context) = context(store, slot, namespace) else { return command };
+    let Some(context) = context(store, slot, namespace) else { return without_context(&command) };
     if script.names == ScriptName::Function {
-        return functions::resolved(store, args, script.writes, &context).unwrap_or_else(|| command.clone());
+        return functions::resolved(store, args, script.writes, &context).unwrap_or_else(|| without_context(&command));
     }
     match known_script(store, script, args) {
         Ok(Some(known)) => script_command(&known.source, args, &context, !script.writes),
         _ if script.names == ScriptName::Source => script_command(args[1], args, &context, !script.writes),
-        _ => command.clone(),
+        _ => without_context(&command),
     }
 }
 

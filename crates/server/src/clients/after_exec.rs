@@ -86,7 +86,7 @@ fn answer(store: &Arc<NodeShared>, question: Question, ticket: Ticket, left: &mu
         Question::Change(spec, command, deed) => {
             let args = command.args();
             match route(store, spec, &args) {
-                Ok(Routed::Pool { handler }) => handler(store, &args, &mut reply),
+                Ok(Routed::Pool { handler }) => handler.run(store, &args, ticket.durability(), &mut reply),
                 Ok(_) => reply.error(NOT_IN_TRANSACTION),
                 Err(text) => reply.error(&text),
             }

@@ -148,9 +148,16 @@ fn note_written_anywhere(store: &NodeShared, connection: &mut Connection) {
     }
 }
 
-/// What the connection has written is in the shard's last entry, or before it: for WAIT.
+/// What the connection has written is in the entry that was applied last in the shard, or before it; or else, if it was not waited
+/// for, in the entry of which the answer tells: for WAIT.
 pub(super) fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
-    if let Some(handle) = store.known().handle_of(ticket.slot) {
+    let known = store.known();
+    if let Some(handle) = known.handle_of(ticket.slot) {
         connection.session.wrote(handle.id(), handle.engine().applied_index());
+    }
+    if let Some(entry) = ticket.early {
+        let handle = known.handle(entry.shard);
+        let is_applied = |before| handle.is_some_and(|handle| handle.followers().has_applied(before));
+        connection.session.wrote_early(entry, is_applied);
     }
 }

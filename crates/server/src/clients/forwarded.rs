@@ -108,7 +108,7 @@ impl Forwarded {
 
     /// The durability that its client is promised.
     pub(super) fn durability(&self) -> Durability {
-        Durability { sync: self.ticket.sync, acks: self.ticket.acks }
+        self.ticket.durability()
     }
 
     /// Whether it can be made again after it may have been made.

@@ -5,9 +5,8 @@ use super::deed::Deed;
 use super::reply_queue::ALL_KEYS;
 use super::request::Request;
 use super::turn::{Step, Turn};
-use crate::api::{StoreRequest, begin_on_store};
+use crate::api::{PoolCommand, StoreRequest, begin_on_store};
 use crate::disk_reads::next_part;
-use crate::shared::NodeShared;
 use node::EncodedCommand;
 use node::command::StoreHandler;
 use node::session::Consistency;
@@ -15,18 +14,14 @@ use resp::Reply;
 use std::sync::Arc;
 
 /// Has a thread of the pool run a request.
-pub(super) fn run(
-    turn: &mut Turn<'_>,
-    request: Request<'_>,
-    run: impl FnOnce(&Arc<NodeShared>, &[&[u8]], &mut Reply) + Send + 'static,
-) -> Step {
+pub(super) fn run(turn: &mut Turn<'_>, request: Request<'_>, handler: PoolCommand) -> Step {
     let Some(ticket) = turn.begin_slow_read(request, ALL_KEYS) else { return Step::Stall };
     let (store, command) = (turn.requests.store.clone(), EncodedCommand::of(request.spec, request.args));
     let deed = turn.clients.get(request.id);
     let deed = deed.and_then(|connection| Deed::of(&connection.session, request.spec, request.args));
     turn.requests.store.pool.run_patient(Box::new(move || {
         let mut reply = Reply::new(ticket.proto);
-        run(&store, &command.args(), &mut reply);
+        handler.run(&store, &command.args(), ticket.durability(), &mut reply);
         if let Some(deed) = deed {
             deed.note(&store, &reply);
         }

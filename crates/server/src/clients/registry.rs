@@ -468,6 +468,7 @@ impl Clients {
             reply_bytes: 0,
             may_wait: false,
             registers: Registers::Nothing,
+            early: None,
         })
     }
 

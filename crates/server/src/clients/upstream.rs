@@ -466,6 +466,7 @@ mod tests {
             reply_bytes: 0,
             may_wait: false,
             registers: Registers::Nothing,
+            early: None,
         };
         let mut bytes = Vec::new();
         encode_request(&mut bytes, &words.split(' ').map(str::as_bytes).collect::<Vec<_>>());

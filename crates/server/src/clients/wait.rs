@@ -8,6 +8,7 @@ use super::turn::{Step, Turn};
 use crate::api::ShardWriter;
 use crate::mailbox::{WaitingClient, WorkerMessage};
 use crate::shared::NodeShared;
+use node::EntryId;
 use node::read::Refusal;
 use node::session::{Keyspace, WaitFor};
 use resp::Reply;
@@ -31,10 +32,12 @@ pub(crate) struct Waits {
 pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, mut wait: WaitFor) -> Step {
     let is_for_other_node = turn.clients.get(id).is_some_and(|client| client.session.keyspace() == Keyspace::Stored);
     if is_for_other_node && wait.written.shards().is_empty() {
-        // Its client may have written by way of the leader before: what this one had applied when it asked counts.
+        // Its client may have written by way of the leader before: what this one had applied, or told of, when it asked counts.
         let known = turn.requests.store.known();
-        let led = known.data_handles().filter(|handle| handle.leading());
-        led.for_each(|handle| wait.written.raise_while_led(handle.id(), handle.engine().applied_index()));
+        for handle in known.data_handles().filter(|handle| handle.leading()) {
+            wait.written.raise_while_led(handle.id(), handle.engine().applied_index());
+            handle.followers().early().into_iter().for_each(|entry| wait.written.raise_early(entry));
+        }
     }
     let request = Request { id, spec: wait.spec, args: &[] };
     let Some(ticket) = turn.clients.begin(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else {
@@ -60,6 +63,11 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, mut wait: WaitFor) -> Ste
                 None => synced = false,
             }
         }
+        // One that was answered early may have been lost with a leader before.
+        let known = of_job.known();
+        let keeps = |entry: &EntryId| known.handle(entry.shard).is_some_and(|handle| handle.followers().keeps(*entry));
+        synced &= wait.written.early().iter().all(keeps);
+        drop(known);
         mailbox.send(WorkerMessage::Wait(Box::new(WaitingClient { ticket, wait, until, synced })));
     }));
     Step::Next

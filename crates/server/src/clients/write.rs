@@ -138,7 +138,9 @@ pub(super) fn clear_shards(turn: &mut Turn<'_>, ticket: Ticket) {
         }
         let (store, slots) = (turn.requests.store.clone(), ranges_text(known.ranges(shard)));
         turn.requests.store.pool.run_patient(Box::new(move || {
-            let command: [&[u8]; 3] = [b"FLUSHALL", SLOTS, slots.as_bytes()];
+            let (sync, acks) = (part.durability().sync_word(), part.acks.word());
+            let command: [&[u8]; 6] =
+                [b"FLUSHALL", b"DURABILITY", sync.as_bytes(), acks.as_bytes(), SLOTS, slots.as_bytes()];
             let reply = change_once_by_leader(&store, shard, &command).unwrap_or_else(|text| {
                 let mut reply = Reply::new(part.proto);
                 reply.error(&text);

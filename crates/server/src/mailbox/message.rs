@@ -275,8 +275,8 @@ pub(crate) enum WorkerMessage {
     Wait(Box<WaitingClient>),
     /// A shard proposes no write until its backup's snapshot is taken.
     BeginBarrier(WriteBarrier),
-    /// The write barrier of a shard is over.
-    EndBarrier(ShardId),
+    /// A backup's write barrier of a shard is over.
+    EndBarrier { backup: u64, shard: ShardId },
     /// Hand over the director's status of the store, if the director is on this node.
     StoreStatus(SyncSender<Option<Box<StoreStatus>>>),
     /// The users have changed: connections go by it, and the sender is told when they do.

@@ -5,7 +5,7 @@ use crate::mailbox::WorkerMessage;
 use crate::net::Stream;
 use crate::shared::NodeShared;
 use node::OUTCOME_UNKNOWN;
-use node::session::Keyspace;
+use node::session::{Durability, Keyspace};
 use resp::table::{self, CommandSpec};
 use resp::{FrameState, encode_request, frame_len};
 use std::io::{self, Read, Write};
@@ -48,14 +48,38 @@ pub(crate) fn ask(store: &NodeShared, node: NodeId, args: &[&[u8]]) -> Result<Ve
     Asked::of(store, node, &[args])?.answer()
 }
 
+/// The same of a command that writes, which is promised `durability`.
+pub(crate) fn ask_to_write(
+    store: &NodeShared,
+    node: NodeId,
+    durability: Durability,
+    args: &[&[u8]],
+) -> Result<Vec<u8>, String> {
+    let mut asked = Asked::of(store, node, &[&promise(durability), args])?;
+    asked.take_promise()?;
+    asked.answer()
+}
+
 /// The same of commands that are made as one. The answer is that of EXEC, or of the first command that is refused.
-pub(crate) fn ask_transaction(store: &NodeShared, node: NodeId, commands: &[&[&[u8]]]) -> Result<Vec<u8>, String> {
+pub(crate) fn ask_transaction(
+    store: &NodeShared,
+    node: NodeId,
+    durability: Durability,
+    commands: &[&[&[u8]]],
+) -> Result<Vec<u8>, String> {
+    let promised = promise(durability);
     let (multi, exec): ([&[u8]; 1], [&[u8]; 1]) = ([b"MULTI"], [b"EXEC"]);
-    let all = [&[&multi[..]], commands, &[&exec[..]]].concat();
+    let all = [&[&promised[..], &multi[..]][..], commands, &[&exec[..]]].concat();
     let mut asked = Asked::of(store, node, &all)?;
+    asked.take_promise()?;
     let queued = (0..=commands.len()).map(|_| asked.answer()).collect::<Result<Vec<_>, _>>()?;
     let executed = asked.answer()?;
     Ok(queued.into_iter().find(|answer| answer.starts_with(b"-")).unwrap_or(executed))
+}
+
+/// What a node is told of the writes behind it on a connection. Its own settings may be others.
+fn promise(durability: Durability) -> [&'static [u8]; 3] {
+    [b"KV.DURABILITY", durability.sync_word().as_bytes(), durability.acks.word().as_bytes()]
 }
 
 /// Commands that a node was sent over a connection of their own.
@@ -77,6 +101,15 @@ impl Asked {
         commands.iter().for_each(|args| encode_request(&mut request, args));
         (&asked.stream).write_all(&request).map_err(|e| asked.broken(&e))?;
         Ok(asked)
+    }
+
+    /// Takes the answer to `promise`.
+    fn take_promise(&mut self) -> Result<(), String> {
+        let answer = self.answer()?;
+        match answer.strip_prefix(b"-") {
+            None => Ok(()),
+            Some(text) => Err(String::from_utf8_lossy(text).trim_end().to_owned()),
+        }
     }
 
     /// The next answer.

@@ -62,9 +62,18 @@ pub(crate) fn change_by_leader(store: &Arc<NodeShared>, shard: ShardId, args: &[
     }
 }
 
-/// Runs a command on the leaders of several shards, all at the same time; the answers are in the order of the shards.
-pub(crate) fn call_leaders(store: &Arc<NodeShared>, shards: &[ShardId], args: &[&[u8]]) -> Vec<LeaderAnswer> {
-    call_each_leader(store, shards, &vec![args.to_vec(); shards.len()], LEADER_WITHIN)
+/// Runs a command on the leaders of several shards, as they are known now, all at the same time; the answers are in the order of
+/// the shards. No other leader is looked for, and none is waited for longer than `within`.
+pub(crate) fn call_known_leaders(
+    store: &Arc<NodeShared>,
+    shards: &[ShardId],
+    args: &[&[u8]],
+    within: Duration,
+) -> Vec<LeaderAnswer> {
+    let asked: Vec<CallAsked> = shards.iter().map(|shard| CallAsked::begin(store, *shard, args)).collect();
+    let until = Instant::now() + within;
+    let answers = asked.into_iter().zip(shards).map(|(asked, shard)| asked.end(store, *shard, args, until));
+    answers.map(|answer| answer.map_err(|without| without.text)).collect()
 }
 
 /// Runs a command of its own on the leader of each shard, all at the same time. A leader that is not known or has changed is

@@ -326,8 +326,8 @@ impl Effects for Shell {
         if node == self.store.node() { Pops::GoingOn } else { self.store.entry_formats.pops(node) }
     }
 
-    fn rules(&self, node: NodeId) -> Rules {
-        self.store.entry_formats.rules(node, self.store.node())
+    fn rules(&self, _node: NodeId) -> Rules {
+        self.store.entry_formats.rules()
     }
 
     fn bounding(&self, node: NodeId) -> Bounding {

@@ -384,7 +384,7 @@ impl Worker {
             WorkerMessage::Blocking(message) => self.shell.read_blocking(message),
             WorkerMessage::Wait(waiting) => self.waits.begin(*waiting),
             WorkerMessage::BeginBarrier(it) => self.barriers.begin(it, &mut self.multi_raft, &self.store.backups, now),
-            WorkerMessage::EndBarrier(shard) => WriteBarriers::end(shard, &mut self.multi_raft),
+            WorkerMessage::EndBarrier { backup, shard } => self.barriers.end(backup, shard, &mut self.multi_raft, now),
             // The caller may have given up.
             WorkerMessage::StoreStatus(asked) => _ = asked.try_send(self.shell.peers.status()),
             WorkerMessage::Look => look_at_all(&mut self.shell.clients),

@@ -443,7 +443,7 @@ impl Peers {
             require_versions(links.identity(), map);
         }
         self.hear(heard, now);
-        self.store.routing.set_map(map.clone());
+        self.store.set_map(map.clone());
         self.store.apply_settings(map);
         self.store.apply_users(map);
         self.subscribers.slots_moved();
@@ -462,8 +462,14 @@ impl Peers {
     /// Hands over this node's report to the director.
     pub(super) fn report(&mut self, mut report: NodeReport, now: Moment) {
         let meta = self.store.leader_of(ShardId::META);
-        if meta.is_some_and(|meta| meta != self.store.node() && !self.store.entry_formats.reads_problems(meta)) {
-            report.figures.problems.clear();
+        if let Some(meta) = meta.filter(|meta| *meta != self.store.node()) {
+            let formats = &self.store.entry_formats;
+            if !formats.reads_problems(meta) {
+                report.figures.problems.clear();
+            }
+            if !formats.reads_last_terms(meta) {
+                report.replicas.iter_mut().for_each(|replica| replica.last_term = 0);
+            }
         }
         let mut actions = Vec::new();
         if let Some(control) = &mut self.control {

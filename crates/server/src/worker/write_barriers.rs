@@ -7,9 +7,21 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use vocab::{Moment, ShardId};
 
-/// The write barriers of a worker's shards that have no snapshot yet.
+/// The write barriers of a worker's shards.
 #[derive(Default)]
-pub(super) struct WriteBarriers(Vec<WriteBarrier>);
+pub(super) struct WriteBarriers {
+    /// Those whose shard has no snapshot yet.
+    waiting: Vec<WriteBarrier>,
+    /// Which backups hold shards: one that ends leaves the barriers of the others.
+    standing: Vec<Standing>,
+}
+
+/// A shard that a backup holds.
+struct Standing {
+    key: BackupKey,
+    /// Until when at most, in µs of the steady clock.
+    until_us: u64,
+}
 
 impl WriteBarriers {
     /// Holds a shard's writes back.
@@ -21,18 +33,20 @@ impl WriteBarriers {
         now: Moment,
     ) {
         let lasts_us = barrier.lasts.as_micros() as u64;
+        let key = BackupKey { backup: barrier.backup, shard: barrier.shard };
         if multi_raft.shard_mut(barrier.shard).is_some_and(|shard| shard.begin_barrier(now, lasts_us)) {
-            self.0.push(barrier);
+            self.standing.retain(|other| other.until_us > now.mono_us);
+            self.standing.push(Standing { key, until_us: now.mono_us + lasts_us });
+            self.waiting.push(barrier);
             self.check(multi_raft, backups, now);
         } else {
-            let key = BackupKey { backup: barrier.backup, shard: barrier.shard };
             backups.settle(key, Err("CLUSTERDOWN this node does not lead the shard"));
         }
     }
 
     /// Takes the snapshots of shards that have a write barrier and no write under way any more.
     pub(super) fn check(&mut self, multi_raft: &MultiRaft, backups: &BackupSnapshots, now: Moment) {
-        self.0.retain(|barrier| {
+        self.waiting.retain(|barrier| {
             let key = BackupKey { backup: barrier.backup, shard: barrier.shard };
             let Some(shard) = multi_raft.shard(barrier.shard) else { return false };
             match shard.is_drained(now) {
@@ -41,8 +55,8 @@ impl WriteBarriers {
                 Some(true) => {
                     let handle = shard.handle().clone();
                     let snapshot = handle.snapshot();
-                    let (keys, term) = (handle.key_count(), handle.status().term);
-                    let point = BackupPoint { index: snapshot.index(), keys, term };
+                    let (keys, term, slots) = (handle.key_count(), handle.status().term, handle.applied_slots());
+                    let point = BackupPoint { index: snapshot.index(), keys, term, slots };
                     let snapshot = Arc::new(Mutex::new(snapshot));
                     backups.settle(key, Ok(BackupSnapshot { handle, snapshot, at_ms: barrier.at_ms, point }));
                 }
@@ -51,12 +65,21 @@ impl WriteBarriers {
         });
     }
 
-    /// A shard's writes go on.
-    pub(super) fn end(shard: ShardId, multi_raft: &mut MultiRaft) {
-        if let Some(shard) = multi_raft.shard_mut(shard) {
-            shard.end_barrier();
+    /// A backup holds a shard no more: its writes go on, unless another backup holds it too.
+    pub(super) fn end(&mut self, backup: u64, shard: ShardId, multi_raft: &mut MultiRaft, now: Moment) {
+        if self.holds_after(BackupKey { backup, shard }, now) {
+            return;
+        }
+        if let Some(held) = multi_raft.shard_mut(shard) {
+            held.end_barrier();
         }
         multi_raft.look_at(shard);
+    }
+
+    /// Whether a shard is still held when a backup has let it go.
+    fn holds_after(&mut self, gone: BackupKey, now: Moment) -> bool {
+        self.standing.retain(|other| other.key != gone && other.until_us > now.mono_us);
+        self.standing.iter().any(|other| other.key.shard == gone.shard)
     }
 }
 
@@ -76,8 +99,23 @@ mod tests {
         assert!(backups.begin(key));
         let barrier = WriteBarrier { backup: 3, shard: ShardId(1), at_ms: 5_000, lasts: Duration::from_secs(1) };
         barriers.begin(barrier, &mut multi_raft, &backups, now);
-        assert!(barriers.0.is_empty());
+        assert!(barriers.waiting.is_empty() && barriers.standing.is_empty());
         assert_eq!(backups.wait(key, Duration::ZERO), Err("CLUSTERDOWN this node does not lead the shard"));
-        WriteBarriers::end(ShardId(1), &mut multi_raft);
+        barriers.end(3, ShardId(1), &mut multi_raft, now);
+    }
+
+    #[test]
+    fn a_backup_that_ends_leaves_the_barriers_of_others() {
+        let at = |mono_us: u64| Moment { mono_us, ..Moment::default() };
+        let key = |backup: u64, shard: u32| BackupKey { backup, shard: ShardId(shard) };
+        let mut barriers = WriteBarriers::default();
+        let begun = [(key(1, 1), 100), (key(1, 2), 100), (key(2, 1), 150), (key(3, 1), 120)];
+        barriers.standing.extend(begun.map(|(key, until_us)| Standing { key, until_us }));
+        assert!(!barriers.holds_after(key(1, 2), at(50)), "no other holds it");
+        assert!(barriers.holds_after(key(1, 1), at(60)));
+        assert!(barriers.holds_after(key(9, 1), at(70)), "one that has held nothing takes nothing away");
+        assert!(barriers.holds_after(key(2, 1), at(110)));
+        assert!(!barriers.holds_after(key(2, 1), at(120)), "its time is over");
+        assert!(barriers.standing.is_empty());
     }
 }

@@ -2,11 +2,12 @@
 
 use super::ask::{Ask, Outcome, Refusal, Row, shown};
 use super::client::set_name;
-use crate::session::login::{Credentials, HelloOptions, log_in, rescues};
+use crate::session::login::{Credentials, HelloOptions, LoggedIn, log_in, rescues};
 use crate::session::{Effect, REDIS_VERSION};
 use resp::{Proto, parse_integer};
 
 const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+const TOO_SOON: &str = "ERR too many wrong passwords have come from this address: log in again in a few seconds";
 const HELLO_NOAUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
      <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version \
      at the same time";
@@ -37,8 +38,11 @@ fn default_takes_any_password(ask: &Ask<'_>) -> bool {
 }
 
 fn authenticate(ask: &mut Ask<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
-    let is_right = log_in(ask.session, Credentials { user, password }, ask.args[0], ask.host);
-    if is_right { Ok(()) } else { Err(WRONGPASS.into()) }
+    match log_in(ask.session, Credentials { user, password }, ask.args[0], ask.host) {
+        LoggedIn::Done => Ok(()),
+        LoggedIn::Wrong => Err(WRONGPASS.into()),
+        LoggedIn::TooSoon => Err(TOO_SOON.into()),
+    }
 }
 
 fn hello(ask: &mut Ask<'_>) -> Outcome {

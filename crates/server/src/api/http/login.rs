@@ -35,21 +35,25 @@ pub(super) fn user_of(
         let open = !store.users.asks_password(&store.config) && authorization.is_none();
         return if open { Ok(users.default_user()) } else { Err(Stranger::Unknown) };
     };
-    let now_ms = store.now_us() / 1000;
-    if from.is_some_and(|from| access.delay.until_ms(from, now_ms).is_some()) {
+    let is_slowed = || from.is_some_and(|from| access.delay.until_ms(from, store.now_us() / 1000).is_some());
+    if is_slowed() {
         return Err(Stranger::TooOften);
     }
     // While there are no users the password is that of `default`, whatever a browser calls it.
     let user = users.get(&name).cloned().or_else(|| (users.iter().len() == 1).then(|| users.default_user()));
-    let is_right = user.as_ref().is_some_and(|user| match users.is_of_settings(user) {
-        true => store.config.lets_default_in(&password),
-        false => access.logins.check_waiting(user, Digest::of(&password)),
-    });
+    let is_right = match &user {
+        Some(user) if users.is_of_settings(user) => store.config.lets_default_in(&password),
+        user => access.logins.check_waiting(name.as_bytes(), user.as_deref(), Digest::of(&password)),
+    };
+    // Of several that were compared at the same time, those behind a wrong one are not answered.
+    if is_slowed() {
+        return Err(Stranger::TooOften);
+    }
     if let Some(user) = user.filter(|_| is_right) {
         return Ok(user);
     }
     if let Some(from) = from {
-        access.delay.failed(from, now_ms);
+        access.delay.failed(from, store.now_us() / 1000);
     }
     store.audit(&AuditEvent {
         kind: AuditKind::Login,
@@ -117,5 +121,19 @@ mod tests {
         assert_eq!(name_of(node.store(), Some(&basic("alice:secret"))), "Unknown");
         assert_eq!(name_of(node.store(), Some(&basic("bob:secret"))), "Unknown");
         assert_eq!(name_of(node.store(), Some("Bearer secret")), "default");
+    }
+
+    #[test]
+    fn an_address_with_many_wrong_passwords_waits() {
+        let node = TestNode::start(&[("requirepass", "secret")]);
+        let ask = |password: &str| {
+            let from = Some(std::net::Ipv4Addr::LOCALHOST.into());
+            let outcome = user_of(node.store(), Some(&format!("Bearer {password}")), None, from);
+            outcome.map(|user| user.name().to_string())
+        };
+        assert_eq!(ask("secret").as_deref(), Ok("default"));
+        let refused: Vec<Stranger> = (0..100).map(|_| ask("wrong").unwrap_err()).collect();
+        assert!(refused[..11].iter().all(|why| *why == Stranger::Unknown), "ten are free: {refused:?}");
+        assert!(refused.contains(&Stranger::TooOften), "{refused:?}");
     }
 }
