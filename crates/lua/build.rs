@@ -1,5 +1,5 @@
 //! Compiles Lua, and redirects some calls between its parts to this crate: in the compiled objects they call functions with other
-//! names of the same length.
+//! names of the same length. Those are in Rust, or in C where they are called in each instruction (`c/`).
 #![allow(unsafe_code, reason = "the environment is how the compiler of Lua takes options")]
 
 use std::fs;
@@ -7,7 +7,8 @@ use std::path::Path;
 
 /// Calls of a function that go by way of this crate.
 struct Renamed {
-    /// The object whose calls they are; none: all but the one that has the function.
+    /// The object whose calls they are; none: all but the one that has the function. Where it is that one itself, the function gets the other
+    /// name, and this crate has one in its place, for all of the program.
     caller: Option<&'static str>,
     /// The object that has it.
     owner: &'static str,
@@ -33,14 +34,55 @@ const RENAMED: &[Renamed] = &[
     Renamed { caller: Some("lvm.o"), owner: "libc", names: &[["pow", "bpw"]] },
     Renamed { caller: Some("lcode.o"), owner: "libc", names: &[["pow", "bpw"]] },
     Renamed { caller: Some("lstring.o"), owner: "libc", names: &[["memcmp", "bstcmp"], ["bcmp", "bscm"]] },
+    // Tables, and what objects are numbered by.
+    Renamed { caller: None, owner: "ltable.o", names: &[["luaH_get", "bslH_get"]] },
+    Renamed { caller: None, owner: "ltable.o", names: &[["luaH_getnum", "bslH_getnum"]] },
+    Renamed { caller: None, owner: "ltable.o", names: &[["luaH_getstr", "bslH_getstr"]] },
+    Renamed { caller: None, owner: "ltable.o", names: &[["luaH_set", "bslH_set"]] },
+    Renamed { caller: None, owner: "ltable.o", names: &[["luaH_setnum", "bslH_setnum"]] },
+    Renamed { caller: None, owner: "ltable.o", names: &[["luaH_setstr", "bslH_setstr"]] },
+    Renamed { caller: None, owner: "ltable.o", names: &[["luaH_getn", "bslH_getn"]] },
+    Renamed { caller: None, owner: "ltable.o", names: &[["luaH_new", "bslH_new"]] },
+    Renamed { caller: None, owner: "ltable.o", names: &[["luaH_resizearray", "bslH_resizearray"]] },
+    Renamed { caller: None, owner: "ltable.o", names: &[["luaH_free", "bslH_free"]] },
+    Renamed { caller: None, owner: "lgc.o", names: &[["luaC_link", "bslC_link"]] },
+    Renamed { caller: Some("lapi.o"), owner: "lstring.o", names: &[["luaS_newudata", "bslS_newudata"]] },
+    Renamed { caller: Some("lgc.o"), owner: "ltm.o", names: &[["luaT_gettm", "bslC_gettm"]] },
+    Renamed { caller: Some("lstate.o"), owner: "state.o", names: &[["lua_newstate", "bsl_newstate"]] },
+    Renamed { caller: Some("lbaselib.o"), owner: "ldo.o", names: &[["lua_resume", "bsl_resume"]] },
+    // What instructions do that are as long as hundreds, and what C calls.
+    Renamed { caller: Some("lvm.o"), owner: "lfunc.o", names: &[["luaF_findupval", "bslF_findupval"]] },
+    Renamed { caller: Some("lparser.o"), owner: "lcode.o", names: &[["luaK_nil", "bslK_nil"]] },
+    Renamed { caller: Some("lparser.o"), owner: "lcode.o", names: &[["luaK_setreturns", "bslK_setreturns"]] },
+    Renamed { caller: Some("ldebug.o"), owner: "state.o", names: &[["lua_getstack", "bsl_getstack"]] },
+    Renamed { caller: Some("ltablib.o"), owner: "lapi.o", names: &[["lua_call", "bsl_call"]] },
+    Renamed { caller: Some("ltablib.o"), owner: "lapi.o", names: &[["lua_lessthan", "bsl_lessthan"]] },
+    Renamed { caller: Some("ltablib.o"), owner: "lapi.o", names: &[["lua_rawgeti", "bsl_rawgeti"]] },
+    Renamed { caller: Some("ltablib.o"), owner: "lapi.o", names: &[["lua_next", "bsl_next"]] },
+    // Not to be counted: what a script may not do to a state.
+    Renamed { caller: Some("lbaselib.o"), owner: "lapi.o", names: &[["lua_checkstack", "bsl_checkstack"]] },
+    Renamed { caller: Some("lbaselib.o"), owner: "lapi.o", names: &[["lua_setfenv", "bsl_setfenv"]] },
+    // Nor these: numbers that processors make integers in their own ways.
+    Renamed { caller: Some("lapi.o"), owner: "library.o", names: &[["lua_tonumber", "bsl_tonumber"]] },
+    Renamed { caller: Some("lapi.o"), owner: "library.o", names: &[["lua_tointeger", "bsl_tointeger"]] },
+    Renamed { caller: Some("lstrlib.o"), owner: "lauxlib.o", names: &[["luaL_checknumber", "bslL_checknumber"]] },
+    Renamed {
+        caller: Some("lstrlib.o"),
+        owner: "libc",
+        names: &[["sprintf", "bprintf"], ["__sprintf_chk", "__bprintf_chk"]],
+    },
 ];
+
+/// The sources in C of this crate.
+const SOURCES: [&str; 6] = ["parts.c", "table.c", "text.c", "state.c", "library.c", "code.c"];
 
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER_BYTES: usize = 60;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    round_each_step();
+    println!("cargo:rerun-if-changed=c");
+    choose_flags();
     // Independent of the profile of this crate, because the price of an instruction depends on it.
     let built = lua_src::Build::new().opt_level("2").build(lua_src::Lua51);
     let library = built.lib_dir().join("liblua5.1.a");
@@ -50,14 +92,29 @@ fn main() {
     println!("cargo:rustc-link-search=native={}", built.lib_dir().display());
     // Whole: what needs it may come before it or behind it.
     println!("cargo:rustc-link-lib=static:+whole-archive=luacounted");
+    compile_own(built.include_dir());
+    println!("cargo:rustc-link-search=native={}", std::env::var("OUT_DIR").expect("cargo says where"));
+    println!("cargo:rustc-link-lib=static:+whole-archive=luaparts");
+}
+
+/// Compiles the sources of this crate, as Lua is.
+fn compile_own(headers: &Path) {
+    cc::Build::new()
+        .files(SOURCES.map(|name| Path::new("c").join(name)))
+        .include(headers)
+        .opt_level(2)
+        .flag_if_supported("-fno-common")
+        .cargo_metadata(false)
+        .compile("luaparts");
 }
 
 /// Replicas compute the same on every processor: a product is rounded before it is added to something. Compilers fuse both into one step
-/// where the processor has that, as all of arm64 do, and Lua's `a % b` is such a pair.
-fn round_each_step() {
+/// where the processor has that, as all of arm64 do, and Lua's `a % b` is such a pair. And an integer that overflows does so as processors have
+/// it: Lua looks for that afterwards, where a compiler may take it for impossible, and leave the look out.
+fn choose_flags() {
     let flags = std::env::var("CFLAGS").unwrap_or_default();
     // SAFETY: this process has no other thread yet.
-    unsafe { std::env::set_var("CFLAGS", format!("{flags} -ffp-contract=off")) };
+    unsafe { std::env::set_var("CFLAGS", format!("{flags} -ffp-contract=off -fwrapv")) };
 }
 
 fn write(path: &Path, bytes: &[u8]) {

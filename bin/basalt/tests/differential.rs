@@ -355,11 +355,12 @@ impl Pair {
             return Ok(());
         }
         let ours = self.ours.try_call(request).map_err(|error| format!("basalt: {error}"))?;
-        // As in Redis 7.2; 7.0 goes back behind entries that were deleted.
-        if matches!(&ours, Value::Error(text) if text.ends_with("smaller than current max_deleted_entry_id")) {
-            return Ok(());
-        }
         let theirs = self.theirs.try_call(request).map_err(|error| format!("redis: {error}"))?;
+        // As in Redis 7.2; 7.0 goes back behind entries that were deleted, and the key is another one from there on.
+        let is_later = |text: &str| text.ends_with("smaller than current max_deleted_entry_id");
+        if theirs == Value::ok() && matches!(&ours, Value::Error(text) if is_later(text)) {
+            return self.call(&[b"DEL".to_vec(), request[1].clone()]);
+        }
         let shown: Vec<String> = request.iter().map(|word| format!("\"{}\"", word.escape_ascii())).collect();
         self.history.push(format!("{}  →  {theirs:?}", shown.join(" ")));
         if !self.equal(&name, ours.clone(), theirs.clone()) {

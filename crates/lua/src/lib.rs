@@ -6,20 +6,28 @@
 //! bound is passed at the same place wherever the same script runs.
 //!
 //! Short work is not counted: instructions are its price.
+//!
+//! What runs in each instruction is in C, in the folder `c`: tables, texts, and what the compiler of Lua emits.
 #![allow(unsafe_code, reason = "C functions call these and are called by them")]
 
+mod counter;
+mod numbers;
 mod small_blocks;
+mod state;
 
+pub use counter::{Counter, Pace, count_by};
+pub use numbers::Numbers;
 pub use small_blocks::SmallBlocks;
+pub use state::{begin_run, by_rules, end_run, instructions_run, look_soon, settle};
 
+use counter::{ask, count};
 use mlua_sys::{
-    LUA_MULTRET, lua_Debug, lua_Integer, lua_State, lua_call, lua_getinfo, lua_getstack, lua_gettop, lua_insert,
-    lua_lessthan, lua_pushboolean, lua_pushvalue, lua_upvalueindex, luaL_argerror, luaL_checkinteger,
+    LUA_MULTRET, LUA_TTABLE, lua_Debug, lua_Integer, lua_State, lua_call, lua_getinfo, lua_getmetatable, lua_gettop,
+    lua_insert, lua_lessthan, lua_next, lua_pushboolean, lua_pushnil, lua_pushvalue, lua_rawget, lua_replace,
+    lua_settop, lua_type, lua_upvalueindex, luaL_argerror, luaL_checkinteger, luaL_checktype,
 };
-use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int, c_ushort, c_void};
-use std::rc::Rc;
 use std::slice;
 
 /// The source of functions in Lua that stand for functions in C.
@@ -36,10 +44,14 @@ const BYTES_PER_DIGIT: usize = 8;
 const BYTES_PER_NUMBER: usize = 1024;
 /// No text of a number is longer.
 const NUMBER_BYTES_MAX: usize = 32;
+/// What x86-64 makes of `0/0`.
+const NOT_A_NUMBER: &CStr = c"-nan";
 /// Tables of fewer places are walked over for nothing.
 const FEW_PLACES: usize = 1024;
-/// A call with fewer arguments copies them for nothing.
+/// A call with fewer arguments copies them for nothing, and one with fewer places of the stack sets them for nothing.
 const FEW_ARGUMENTS: usize = 64;
+/// What luaD_precall answers for a function in Lua.
+const IN_LUA: c_int = 0;
 /// Bytes for which a place of a table counts that is passed over.
 const BYTES_PER_PLACE: usize = 16;
 /// Bytes for which a step along tables counts that stand for each other, a call of the stack that is passed over, a comparison of a sort, and a
@@ -60,43 +72,6 @@ const CALLS_IN_C_FEW: c_ushort = 100;
 const CALLS_PLACES_MAX: c_int = 16_384;
 /// The code of the error that memory is short: what raises it is handled wherever a text is made.
 const ERROR_OF_MEMORY: c_int = 4;
-
-/// What counts the work of the Lua state that runs on this thread.
-pub trait Counter {
-    /// The state has handled so many bytes besides those that it has allocated. False if it must not go on.
-    fn count(&self, bytes: usize) -> bool;
-
-    /// The state reads a text as a number.
-    fn count_number(&self) -> bool;
-
-    /// The state has done what counts for so many bytes only by newer rules.
-    fn count_later(&self, bytes: usize) -> bool;
-}
-
-thread_local! {
-    static COUNTER: RefCell<Option<Rc<dyn Counter>>> = const { RefCell::new(None) };
-}
-
-/// From now on that counts what Lua does on this thread; none: nothing is counted.
-pub fn count_by(counter: Option<Rc<dyn Counter>>) {
-    // A thread that ends counts nothing.
-    let _ = COUNTER.try_with(|place| place.replace(counter));
-}
-
-/// Tells the counter, if there is one. False if it says that Lua must not go on. Nothing in it raises an error of Lua: that would leave
-/// the place borrowed.
-fn count(bytes: usize) -> bool {
-    ask(|counter| counter.count(bytes))
-}
-
-/// Asks the counter, likewise.
-fn ask(question: impl Fn(&dyn Counter) -> bool) -> bool {
-    let ask = |place: &RefCell<Option<Rc<dyn Counter>>>| match place.try_borrow().as_deref() {
-        Ok(Some(counter)) => question(&**counter),
-        _ => true,
-    };
-    COUNTER.try_with(ask).unwrap_or(true)
-}
 
 /// The head of a Lua state.
 #[repr(C)]
@@ -124,7 +99,10 @@ struct LuaState {
 /// One call.
 #[repr(C)]
 struct Call {
-    _stack: [*mut Value; 3],
+    base: *mut Value,
+    _function: *mut Value,
+    /// Behind its last place of the stack.
+    top: *mut Value,
     _next: *const c_void,
     _results: c_int,
     _tail_calls: c_int,
@@ -171,9 +149,13 @@ const _: () = assert!(size_of::<Call>() == 40 && std::mem::offset_of!(LuaState, 
 const _: () = assert!(size_of::<Value>() == 16 && size_of::<Node>() == 40 && size_of::<Table>() == 64);
 
 unsafe extern "C-unwind" {
-    fn luaS_newlstr(state: *mut LuaState, text: *const c_char, bytes: usize) -> *mut Text;
-    fn luaH_next(state: *mut LuaState, table: *mut Table, key: *mut Value) -> c_int;
-    fn luaH_get(table: *mut Table, key: *const Value) -> *const Value;
+    fn bslS_newlstr(state: *mut LuaState, text: *const c_char, bytes: usize) -> *mut Text;
+    fn bslH_next(state: *mut LuaState, table: *mut Table, key: *mut Value) -> c_int;
+    fn bslH_get(table: *mut Table, key: *const Value) -> *const Value;
+    fn bsl_getstack(state: *mut lua_State, level: c_int, call: *mut lua_Debug) -> c_int;
+    fn bsl_is_newest(state: *const LuaState) -> c_int;
+    fn bsl_is_unsigned_nan(state: *const LuaState, text: *const c_char, bytes: usize) -> c_int;
+    fn bsl_worked(bytes: usize);
     fn luaD_precall(state: *mut LuaState, function: *mut Value, results: c_int) -> c_int;
     fn luaO_str2d(text: *const c_char, number: *mut f64) -> c_int;
     fn luaD_throw(state: *mut LuaState, code: c_int) -> !;
@@ -189,7 +171,7 @@ unsafe extern "C" {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn bslt_newlstr(state: *mut LuaState, text: *const c_char, bytes: usize) -> *mut Text {
     // SAFETY: these are the caller's own arguments. An error that it raises passes over a frame that has nothing to drop.
-    let made = unsafe { luaS_newlstr(state, text, bytes) };
+    let made = unsafe { bslS_newlstr(state, text, bytes) };
     if bytes > LONG_BYTES && !count(0) {
         // SAFETY: the caller handles this error: the function that it means to call raises it.
         unsafe { luaD_throw(state, ERROR_OF_MEMORY) }
@@ -207,8 +189,13 @@ unsafe extern "C-unwind" fn bslt_newtext(state: *mut LuaState, text: *const c_ch
         // Short texts raise no error: the next look at the budget finds it.
         let _ = count(BYTES_PER_NUMBER);
     }
-    // SAFETY: these are the caller's own arguments.
-    unsafe { bslt_newlstr(state, text, bytes) }
+    // SAFETY: these are the caller's own arguments. What is no number has the text that it has on x86-64.
+    unsafe {
+        match bsl_is_unsigned_nan(state, text, bytes) {
+            0 => bslt_newlstr(state, text, bytes),
+            _ => bslt_newlstr(state, NOT_A_NUMBER.as_ptr(), NOT_A_NUMBER.count_bytes()),
+        }
+    }
 }
 
 /// Whether C may have written a number so.
@@ -220,19 +207,19 @@ fn reads_as_number(text: &[u8]) -> bool {
     }
 }
 
-/// Finds the next key of a table. Empty places are passed over, and there may be many.
+/// Finds the next key of a table. Empty places are passed over, and there may be many. By the newest rules `bslH_next` counts them itself.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn bslt_next(state: *mut LuaState, table: *mut Table, key: *mut Value) -> c_int {
     // SAFETY: the caller has a table, and a key and room for a value behind it on the state's stack.
     let (places, from) = unsafe {
         let places = places_of(&*table);
-        if places < FEW_PLACES {
-            return luaH_next(state, table, key);
+        if places < FEW_PLACES || bsl_is_newest(state) != 0 {
+            return bslH_next(state, table, key);
         }
         (places, place_of(table, key).unwrap_or(0))
     };
     // SAFETY: as above; what it raises passes over a frame that has nothing to drop.
-    let found = unsafe { luaH_next(state, table, key) };
+    let found = unsafe { bslH_next(state, table, key) };
     // SAFETY: as above.
     let to = if found == 0 { Some(places) } else { unsafe { place_of(table, key) } };
     if !count(to.unwrap_or(from).saturating_sub(from) * BYTES_PER_PLACE) {
@@ -301,13 +288,13 @@ unsafe fn place_of(table: *mut Table, key: *const Value) -> Option<usize> {
             }
             _ => {}
         }
-        let found = luaH_get(table, key).cast::<Node>();
+        let found = bslH_get(table, key).cast::<Node>();
         let place = (found.addr().checked_sub(nodes.addr())?) / size_of::<Node>();
         (place < 1 << (*table).nodes_log2).then_some(array_len + place + 1)
     }
 }
 
-/// Begins a call. `f(...)` copies all arguments.
+/// Begins a call. `f(...)` copies all arguments, and a function in Lua has all its places of the stack set.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn bslt_precall(state: *mut LuaState, function: *mut Value, results: c_int) -> c_int {
     // SAFETY: the caller has put the function and its arguments on the state's stack.
@@ -316,8 +303,19 @@ unsafe extern "C-unwind" fn bslt_precall(state: *mut LuaState, function: *mut Va
         // SAFETY: the call may raise errors, and so may this.
         unsafe { luaD_throw(state, ERROR_OF_MEMORY) }
     }
-    // SAFETY: these are the caller's own arguments. An error that it raises passes over a frame that has nothing to drop.
-    unsafe { luaD_precall(state, function, results) }
+    // SAFETY: these are the caller's own arguments. An error that it raises passes over a frame that has nothing to drop. A call that has begun
+    // is the state's.
+    unsafe {
+        let began = luaD_precall(state, function, results);
+        if began == IN_LUA {
+            let call = &*(*state).call;
+            let places = call.top.addr().saturating_sub(call.base.addr()) / size_of::<Value>();
+            if places > FEW_ARGUMENTS {
+                bsl_worked(places);
+            }
+        }
+        began
+    }
 }
 
 /// A function in C that calls the one in Lua that is its upvalue. A call of it as the last one leaves its caller on the stack, whose line
@@ -336,11 +334,48 @@ pub unsafe extern "C-unwind" fn stand_in(state: *mut lua_State) -> c_int {
     }
 }
 
+/// A function in C for `next(table, key)`. Its upvalue is a table of those that stand for others, which are walked over in their place.
+///
+/// # Safety
+/// Lua calls it.
+pub unsafe extern "C-unwind" fn walk(state: *mut lua_State) -> c_int {
+    // SAFETY: there is room for more values than these. What is raised passes over a frame that has nothing to drop.
+    unsafe {
+        luaL_checktype(state, 1, LUA_TTABLE);
+        lua_settop(state, 2);
+        lua_pushvalue(state, 1);
+        lua_rawget(state, lua_upvalueindex(1));
+        match lua_type(state, -1) {
+            LUA_TTABLE => lua_replace(state, 1),
+            _ => lua_settop(state, 2),
+        }
+        if lua_next(state, 1) != 0 {
+            return 2;
+        }
+        lua_pushnil(state);
+        1
+    }
+}
+
+/// A function in C for the metatable of a value, whatever that says of itself.
+///
+/// # Safety
+/// Lua calls it.
+pub unsafe extern "C-unwind" fn metatable_of(state: *mut lua_State) -> c_int {
+    // SAFETY: there is room for a value more than the arguments.
+    unsafe {
+        if lua_getmetatable(state, 1) == 0 {
+            lua_pushnil(state);
+        }
+        1
+    }
+}
+
 /// Looks for what a table's metatable says of an event. Tables may stand for each other in a chain, which Lua follows in one instruction.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn bslt_gettm(events: *mut Table, event: c_int, name: *mut Text) -> *const Value {
     // Nothing is raised here: the next look at the budget finds it.
-    let _ = ask(|counter| counter.count_later(BYTES_PER_TABLE));
+    let _ = ask(true, |counter| counter.count_later(BYTES_PER_TABLE));
     // SAFETY: these are the caller's own arguments.
     unsafe { luaT_gettm(events, event, name) }
 }
@@ -364,7 +399,7 @@ unsafe extern "C-unwind" fn bslt_checkinteger(state: *mut lua_State, argument: c
 /// # Safety
 /// Lua calls it.
 pub unsafe extern "C-unwind" fn less(state: *mut lua_State) -> c_int {
-    let goes_on = ask(|counter| counter.count_later(BYTES_PER_ORDER));
+    let goes_on = ask(true, |counter| counter.count_later(BYTES_PER_ORDER));
     // SAFETY: there is room for a value more than the arguments. An error that is raised passes over a frame that has nothing to drop.
     unsafe {
         if !goes_on {
@@ -381,7 +416,7 @@ unsafe extern "C-unwind" fn bslt_atlevel(state: *mut lua_State, level: c_int, ca
     // SAFETY: these are the caller's own arguments.
     unsafe {
         count_calls(state, level);
-        lua_getstack(state, level, call)
+        bsl_getstack(state, level, call)
     }
 }
 
@@ -395,7 +430,7 @@ unsafe fn count_calls(state: *mut lua_State, level: c_int) {
     let nested = calls.call.addr().saturating_sub(calls.calls.addr()) / size_of::<Call>();
     let passed = usize::try_from(level).unwrap_or(0).min(nested);
     if passed > FEW_CALLS {
-        let _ = ask(|counter| counter.count_later(passed * BYTES_PER_CALL));
+        let _ = ask(true, |counter| counter.count_later(passed * BYTES_PER_CALL));
     }
 }
 
@@ -433,15 +468,15 @@ unsafe extern "C-unwind" fn bslt_getcall(state: *mut lua_State, level: c_int, ca
         let mut next = 1;
         count_calls(state, level);
         if level == 0 || !is_prelude_at(state, next, call) {
-            return lua_getstack(state, level, call);
+            return bsl_getstack(state, level, call);
         }
         while is_prelude_at(state, next, call) {
             next += 1;
         }
-        if lua_getstack(state, next, call) != 0 && lua_getinfo(state, c"S".as_ptr(), call) != 0 && is_in_c(&*call) {
+        if bsl_getstack(state, next, call) != 0 && lua_getinfo(state, c"S".as_ptr(), call) != 0 && is_in_c(&*call) {
             next += 1;
         }
-        lua_getstack(state, next, call)
+        bsl_getstack(state, next, call)
     }
 }
 
@@ -452,7 +487,7 @@ unsafe extern "C-unwind" fn bslt_getcall(state: *mut lua_State, level: c_int, ca
 unsafe fn is_prelude_at(state: *mut lua_State, level: c_int, call: *mut lua_Debug) -> bool {
     // SAFETY: the caller promises it. A source that is found is a text with a zero byte at its end.
     unsafe {
-        lua_getstack(state, level, call) != 0
+        bsl_getstack(state, level, call) != 0
             && lua_getinfo(state, c"S".as_ptr(), call) != 0
             && !(*call).source.is_null()
             && CStr::from_ptr((*call).source) == PRELUDE
@@ -469,7 +504,7 @@ unsafe fn is_in_c(call: &lua_Debug) -> bool {
 /// `x ^ y`, the same on every machine.
 #[unsafe(no_mangle)]
 extern "C" fn bpw(x: f64, y: f64) -> f64 {
-    let _ = ask(|counter| counter.count_later(BYTES_PER_POWER));
+    let _ = ask(true, |counter| counter.count_later(BYTES_PER_POWER));
     libm::pow(x, y)
 }
 
@@ -479,7 +514,7 @@ unsafe extern "C-unwind" fn bslt_str2d(text: *const c_char, number: *mut f64) ->
     // SAFETY: the caller has a text with a zero byte at its end.
     let digits = unsafe { CStr::from_ptr(text) }.count_bytes();
     // A short one is read in any case: the next look at the budget finds that it is used up, and ends the run.
-    let _ = ask(|counter| counter.count_number());
+    let _ = ask(true, |counter| counter.count_number());
     if digits > FEW_BYTES && !count(digits * BYTES_PER_DIGIT) {
         // It is no number: the run is over, and what it comes to is not used.
         return 0;
@@ -527,11 +562,20 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::cell::Cell;
+    use std::ptr;
+    use std::rc::Rc;
 
     /// Counts up to a bound.
     struct Bounded {
         counted: Cell<u64>,
         max: u64,
+        numbers: Numbers,
+    }
+
+    impl Bounded {
+        fn new(max: u64) -> Rc<Self> {
+            Rc::new(Self { counted: Cell::new(0), max, numbers: Numbers::default() })
+        }
     }
 
     impl Counter for Bounded {
@@ -541,6 +585,14 @@ mod tests {
 
         fn count_later(&self, _bytes: usize) -> bool {
             true
+        }
+
+        fn count_newest(&self, bytes: usize) -> Pace {
+            if self.count(bytes) { Pace::GoesOn } else { Pace::Over }
+        }
+
+        fn numbers(&self) -> &Numbers {
+            &self.numbers
         }
 
         fn count(&self, bytes: usize) -> bool {
@@ -572,7 +624,7 @@ mod tests {
     fn counted(script: &str, max: u64) -> (u64, bool) {
         let lua = mlua::Lua::new();
         let script = lua.load(script).into_function().unwrap();
-        let counter = Rc::new(Bounded { counted: Cell::new(0), max });
+        let counter = Bounded::new(max);
         count_by(Some(counter.clone()));
         let done = script.call::<()>(());
         count_by(None);
@@ -685,5 +737,238 @@ mod tests {
             let (count, is_done) = counted(script, 20_000_000);
             assert!(!is_done && count < 21_000_000, "{script}: {count}");
         }
+    }
+
+    /// A state by the newest rules, in which a run is under way.
+    struct Newest {
+        lua: mlua::Lua,
+        state: *mut lua_State,
+        counter: Rc<Bounded>,
+    }
+
+    impl Newest {
+        fn new(max: u64) -> Self {
+            let lua = by_rules(true, mlua::Lua::new);
+            lua.load("function lasting() end").exec().unwrap();
+            let mut state = ptr::null_mut();
+            // SAFETY: the closure raises no error. The state lives until the run has ended: `drop` sees to it.
+            unsafe {
+                lua.exec_raw::<()>((), |its| state = its).unwrap();
+                settle(state);
+                begin_run(state);
+            }
+            let counter = Bounded::new(max);
+            count_by(Some(counter.clone()));
+            Self { lua, state, counter }
+        }
+
+        /// What a script returns, or its error.
+        fn text(&self, script: &str) -> String {
+            let done: mlua::Result<mlua::Value> = self.lua.load(script).set_name("=script").eval();
+            done.map_or_else(|error| error.to_string(), |value| value.to_string().unwrap())
+        }
+
+        /// The next run begins.
+        fn run_again(&self) {
+            end_run();
+            // SAFETY: as in `new`: the state is there, and no function of Lua runs.
+            unsafe {
+                self.counter.numbers.begin();
+                begin_run(self.state);
+            }
+        }
+    }
+
+    impl Drop for Newest {
+        fn drop(&mut self) {
+            end_run();
+            count_by(None);
+        }
+    }
+
+    const KEYS: &str = "local s = {} for k, v in pairs(t) do s[#s + 1] = tostring(v) end return table.concat(s, ' ')";
+
+    #[test]
+    fn tables_have_the_order_that_they_have_in_redis() {
+        for (script, expected) in [
+            // As Redis 7.0.15 shows it.
+            (
+                "local t = {} for i = 1, 20 do t[string.rep(string.char(96 + i), 40)] = i end",
+                "3 5 9 4 20 12 14 11 15 2 8 19 6 7 17 1 18 16 13 10",
+            ),
+            ("local t = {} for i = 1, 6 do t['user:00000000-0000-0000-0000-00000000000' .. i] = i end", "1 6 3 4 2 5"),
+            // As Lua 5.1.5 does.
+            (
+                "local u, t, n = {}, {}, 0 for i = 1, 40 do local k = (i * 37) % 64 u[k] = k u['k' .. k] = 'k' .. k \
+                 u[k + 0.5] = k + 0.5 u[-k] = -k end for i = 1, 40, 3 do u[(i * 37) % 64] = nil end u[true] = true \
+                 for k, v in pairs(u) do n = n + 1 if n <= 40 then t[n] = v end end",
+                "2 5 6 9 10 13 15 19 22 23 26 30 32 35 36 39 40 43 47 49 52 53 56 57 60 62 k16 true k32 -30 32.5 k39 k56 \
+                 -2 35.5 -32 36.5 -33 9.5 k9",
+            ),
+        ] {
+            assert_eq!(Newest::new(u64::MAX).text(&format!("{script} {KEYS}")), expected, "{script}");
+        }
+    }
+
+    #[test]
+    fn objects_that_are_keys_have_an_order_that_is_the_same_in_each_state_and_each_run() {
+        let script = format!(
+            "local t, k = {{}}, {{}} for i = 1, 30 do k[i] = {{}} t[k[i]] = i t[function() end] = -i \
+             t[coroutine.create(function() end)] = i / 2 end for i = 1, 30, 2 do t[k[i]] = nil end \
+             t[print] = 'print' t[string] = 'string' t[lasting] = 'lasting' \
+             assert(t[print] == 'print' and t[{{}}] == nil and not pcall(next, t, {{}})) {KEYS}"
+        );
+        let one = Newest::new(u64::MAX);
+        let expected = one.text(&script);
+        assert!(expected.contains("lasting") && expected.split(' ').count() == 78, "{expected}");
+        one.run_again();
+        // In this run they have other numbers.
+        assert_eq!(one.text(&format!("local t = {{[string]=1, [lasting]=2}} {KEYS}")), "1 2");
+        one.run_again();
+        assert_eq!(one.text(&script), expected);
+        drop(one);
+        assert_eq!(Newest::new(u64::MAX).text(&script), expected);
+    }
+
+    #[test]
+    fn a_state_by_the_newest_rules_keeps_what_a_script_would_change() {
+        let newest = Newest::new(u64::MAX);
+        for (script, expected) in [
+            (
+                "local m = {} local t = setmetatable({}, m) m.__mode = 'kv' t[1] = {} t[2] = {} t[{}] = 1 \
+                 collectgarbage() collectgarbage() local n = 0 for k in pairs(t) do n = n + 1 end return n",
+                "3",
+            ),
+            ("return select(2, pcall(setfenv, lasting, {}))", "'setfenv' cannot change environment of given object"),
+            ("setfenv(0, {}) return tostring(getfenv(0) == _G)", "true"),
+            ("setfenv('0', {}) return tostring(getfenv(0) == _G)", "true"),
+            ("local f = setfenv(function() return x end, {x = 7}) return f()", "7"),
+        ] {
+            assert_eq!(newest.text(script), expected, "{script}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_those_of_one_kind_of_processor() {
+        let newest = Newest::new(u64::MAX);
+        for (script, expected) in [
+            ("return string.format('%x %u', -1, -5)", "ffffffffffffffff 18446744073709551611"),
+            ("return string.format('%d %i', 2^63, -2^70)", "-9223372036854775808 -9223372036854775808"),
+            ("return string.format('%x %x %X', 2^64, 1.5 * 2^63, 0 / 0)", "0 c000000000000000 8000000000000000"),
+            (
+                "return '<' .. string.format('%c', 2^40) .. string.format('%c%5d|%-4x|', 65, 7, 255) .. '>'",
+                "<A    7|ff  |>",
+            ),
+            ("return '<' .. ('abc'):sub(1, math.huge) .. ('abc'):sub(-1, 2^62) .. '>'", "<c>"),
+            ("return tostring(0 / 0) .. string.format('%f%g', 0 / 0, 0 / 0)", "-nan-nan-nan"),
+            ("local n = 'n' return n .. 'an' .. ' ' .. n .. 0 / 0", "nan n-nan"),
+            ("local n = 'n' return n .. 'an'", "nan"),
+            ("return string.format('%5.1f %s %q', 2.25, 'x', 'y')", "  2.2 x \"y\""),
+        ] {
+            assert_eq!(newest.text(script), expected, "{script}");
+        }
+    }
+
+    #[test]
+    fn more_values_than_there_is_room_for_are_not_unpacked() {
+        let scripts = [
+            "unpack({}, 0, 2147483647)",
+            "unpack({}, -2147483648, 2147483647)",
+            "unpack({}, -1, 2147483646)",
+            "unpack({}, 2^32, 2^31 - 1)",
+            "unpack({}, 1, 8001)",
+        ];
+        let before = mlua::Lua::new();
+        let newest = Newest::new(u64::MAX);
+        for script in scripts {
+            let script = format!("local ok, e = pcall(function() {script} end) return e");
+            let said: String = before.load(&script).eval().unwrap();
+            assert!(said.contains("too many results to unpack"), "{script}: {said}");
+            assert!(newest.text(&script).contains("too many results to unpack"), "{script}");
+        }
+        assert_eq!(newest.text("return select('#', unpack({}, 1, 7000))"), "7000");
+    }
+
+    #[test]
+    fn steps_count_that_no_instruction_shows() {
+        let few = "for i = 1, 1000 do local t = {a = 1, i} t.b = i local n = #t for k in pairs(t) do n = n + 1 end end";
+        let numbers = "local t = {} for i = 1, 10000 do t[i] = (i * 7919) % 10007 end";
+        for (script, least, most) in [
+            (few.to_owned(), 0, 10_000),
+            (
+                "local t, j = {}, 2^16 + 1 while j < 2^31 do t[j] = true j = j * 2 end for i = 1, 2^16 do t[i] = true end \
+                 for i = 1, 10 do local n = #t end"
+                    .to_owned(),
+                5_000_000,
+                6_000_000,
+            ),
+            (
+                "local t = {} for i = 1, 2^16 do t[i] = i end t.a = 1 t.b = 2 for i = 1, 20 do t[i + 0.5] = 1 t[i + 0.5] = nil end"
+                    .to_owned(),
+                1_000_000,
+                2_000_000,
+            ),
+            (
+                "local t = {} for i = 1, 2000 do local high, low = 2^30 + i, 3 * 2^30 - i \
+                 t[(1 + ((high % 2^20) * 2^32 + low) / 2^52) * 2^(math.floor(high / 2^20) - 1023)] = i end"
+                    .to_owned(),
+                15_000_000,
+                18_000_000,
+            ),
+            (
+                "local t = {} for i = 1, 1000 do t[i] = 1 end for i = 1, 1000 do t[i] = nil end for i = 1, 100 do next(t) end"
+                    .to_owned(),
+                190_000,
+                300_000,
+            ),
+            (
+                "local t = {} for i = 1, 10000 do t[i] = '' end for r = 1, 10 do table.concat(t) end".to_owned(),
+                1_500_000,
+                2_000_000,
+            ),
+            (format!("{numbers} for r = 1, 10 do table.foreachi(t, math.randomseed) end"), 4_500_000, 6_000_000),
+            (format!("{numbers} for r = 1, 10 do table.maxn(t) end"), 1_500_000, 2_500_000),
+            (format!("{numbers} table.sort(t)"), 5_000_000, 9_000_000),
+            (format!("{numbers} table.sort(t, rawequal)"), 5_000_000, 9_000_000),
+        ] {
+            let newest = Newest::new(u64::MAX);
+            assert_eq!(newest.text(&format!("{script} return 1")), "1");
+            let counted = newest.counter.counted.get();
+            assert!((least..=most).contains(&counted), "{script}: {counted}");
+        }
+        let over = Newest::new(1_000_000);
+        let said = over
+            .text("local t = {} for i = 1, 1000 do t[i] = i end while true do table.foreachi(t, math.randomseed) end");
+        assert!(said.contains("not enough memory") && over.counter.counted.get() < 1_100_000, "{said}");
+    }
+
+    /// Some instructions do as much as hundreds. They are cut into several, or others stand behind them.
+    #[test]
+    fn wide_instructions_are_several() {
+        let names: Vec<String> = (1..=96).map(|i| format!("a{i}")).collect();
+        let names = names.join(",");
+        let instructions = |is_newest: bool, script: &str| {
+            let lua = by_rules(is_newest, mlua::Lua::new);
+            let ran = Rc::new(Cell::new(0));
+            let counted = ran.clone();
+            let triggers = mlua::HookTriggers::new().every_nth_instruction(100);
+            let set = lua.set_global_hook(triggers, move |_, _| {
+                counted.set(counted.get() + instructions_run(100));
+                Ok(mlua::VmState::Continue)
+            });
+            set.unwrap();
+            lua.load(script).exec().unwrap();
+            ran.get()
+        };
+        for script in [
+            format!("for i = 1, 1000 do local {names} assert(a1 == nil and a96 == nil) end"),
+            format!("local function f(...) for i = 1, 1000 do local {names} = ... assert(a2 == 2) end end f(1, 2)"),
+            format!("local function f() return 1, 2 end for i = 1, 1000 do local {names} = f() assert(a2 == 2) end"),
+        ] {
+            let (before, newest) = (instructions(false, &script), instructions(true, &script));
+            assert!((4_800..=5_200).contains(&(newest - before)), "{script}: {before}, {newest}");
+        }
+        let few = "for i = 1, 1000 do local a, b, c, d assert(a == nil and d == nil) end";
+        assert_eq!(instructions(false, few), instructions(true, few));
     }
 }

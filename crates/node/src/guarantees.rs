@@ -54,6 +54,13 @@ impl Durability {
         Self { sync: config.sync_writes(), acks: Acks::ALL[config.acks_word().min(Acks::ALL.len() - 1)] }
     }
 
+    /// What `sync_word` and the word of `acks` say, in any order; none if both are not said.
+    #[must_use]
+    pub fn of_words(words: &[&[u8]]) -> Option<Self> {
+        let ChosenDurability { sync, acks } = ChosenDurability::default().with(words)?;
+        sync.zip(acks).map(|(sync, acks)| Self { sync, acks })
+    }
+
     /// The word for `sync`.
     #[must_use]
     pub fn sync_word(self) -> &'static str {
@@ -226,6 +233,20 @@ mod tests {
             let spec = resp::table::lookup(args[0]).expect("a command");
             let chosen = durability_of(spec, &args);
             assert_eq!((chosen.sync, chosen.acks), expected, "{request}");
+        }
+    }
+
+    #[test]
+    fn words_say_what_is_promised() {
+        for acks in Acks::ALL {
+            for sync in [true, false] {
+                let durability = Durability { sync, acks };
+                let words = [durability.sync_word().as_bytes(), acks.word().as_bytes()];
+                assert_eq!(Durability::of_words(&words), Some(durability));
+            }
+        }
+        for words in [&[&b"sync"[..]][..], &[b"all"], &[b"sync", b"most"], &[b"sync", b"nosync"], &[]] {
+            assert_eq!(Durability::of_words(words), None, "{words:?}");
         }
     }
 

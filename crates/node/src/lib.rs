@@ -11,6 +11,7 @@ pub mod config;
 pub mod control;
 mod counters;
 mod drawn_stretch;
+mod entry_id;
 pub mod eviction;
 mod fault;
 mod format;
@@ -57,11 +58,13 @@ pub use cluster_database_counts::ClusterDatabaseKeys;
 pub use command::{CollectionCopy, SliceSource, StagedAt};
 pub use config::Config;
 pub use counters::DatabaseKeys;
+pub use entry_id::EntryId;
 pub use fault::Fault;
 pub use format::Fact;
 pub use format::entry::{
     Bounding, CollectFrom, EncodedCommand, EntryBuilder, Evaluation, Item, Items, Pops, Rules, decode as decode_entry,
 };
+pub use format::internal_commands::SHARD_PAGE;
 pub use format::record::{Kind, Layout, Record, RecordView, Rows, Type};
 pub use format::slots::Slots;
 pub use hot_keys::{HotCost, HotKeys};
@@ -85,7 +88,8 @@ pub use shard::{
     Answers, AppliedAside, ApplyTask, ArrivedSnapshot, Effects, LEASE_US, NOSCRIPT, PrefetchItem, Prefetched,
     PreparedWrite, Shard, SnapshotTask, SplitTask, StoreEvent, Ticket, Write, declared_keys, events_after,
     function_command, is_large_entry, newest_event, newest_events, read_script, read_script_first, read_transaction,
-    read_transaction_in_steps, script_as, script_command, slot_of_script, stored_map, without_namespace,
+    read_transaction_in_steps, script_as, script_command, script_without_context, slot_of_script, stored_map,
+    without_namespace,
 };
 pub use shard_handle::ShardHandle;
 pub use shard_handle::load::LoadSampler;

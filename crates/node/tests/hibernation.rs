@@ -186,6 +186,7 @@ impl World {
             reply_bytes: 0,
             may_wait: false,
             registers: Registers::Nothing,
+            early: None,
         };
         let Node { core, outbox, .. } = &mut self.nodes[at];
         let write = Write::Command(EncodedCommand::new(&[b"SET", b"k", b"v"]));

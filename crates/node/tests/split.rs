@@ -168,6 +168,7 @@ impl<'a> Node<'a> {
             reply_bytes: 0,
             may_wait: false,
             registers: Registers::Nothing,
+            early: None,
         };
         let write = Write::Command(EncodedCommand::new(&words));
         self.shards.get_mut(&id).unwrap().submit(&write, &[], ticket, &mut self.inbox);

@@ -87,6 +87,12 @@ impl Reply {
         self.spent = self.spent.saturating_add(bytes);
     }
 
+    /// Whether a bulk string that was counted would be written: a client waits, and the bound is not passed.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        !self.discards && self.spent <= self.bound
+    }
+
     /// Whether bulk strings are counted and not kept, because no client waits.
     pub fn discard(&mut self, discards: bool) {
         self.discards = discards;
@@ -131,8 +137,19 @@ impl Reply {
     /// `$length` and the bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.spent = self.spent.saturating_add(bytes.len() + BULK_COST);
-        if !self.discards && self.spent <= self.bound {
+        if self.keeps() {
             self.text(bytes);
+        }
+    }
+
+    /// A number in digits, which may be thousands: a double in RESP3, a bulk string in RESP2. It counts as a bulk string in both, so that what an
+    /// entry answers counts alike wherever it is evaluated.
+    pub fn digits(&mut self, text: &str) {
+        self.spent = self.spent.saturating_add(text.len() + BULK_COST);
+        match self.proto {
+            _ if !self.keeps() => {}
+            Proto::Resp2 => self.text(text.as_bytes()),
+            Proto::Resp3 => self.line(b',', text.as_bytes()),
         }
     }
 
@@ -145,14 +162,14 @@ impl Reply {
     /// The head of a bulk string of `length` bytes, which counts. Its bytes and its line end follow in pieces.
     pub fn bulk_head(&mut self, length: usize) {
         self.spent = self.spent.saturating_add(length + BULK_COST);
-        if !self.discards && self.spent <= self.bound {
+        if self.keeps() {
             self.head(b'$', length);
         }
     }
 
     /// Bytes of a bulk string whose head is written.
     pub fn bulk_piece(&mut self, bytes: &[u8]) {
-        if !self.discards && self.spent <= self.bound {
+        if self.keeps() {
             self.buf.extend_from_slice(bytes);
         }
     }
@@ -377,5 +394,22 @@ mod tests {
             "+PONG -ERR two  lines :-9223372036854775808 :7 $0  $101 x*101 $3 -12 _ _ *12 %2 ~3 ,0.5 ,inf \
              #t (-123 =6 txt:hi >1 *2 %1 :1 "
         );
+    }
+
+    #[test]
+    fn digits_count_alike_in_both_protocols_and_where_no_client_waits() {
+        let spent = |proto, discards, bound| {
+            let mut reply = Reply::new(proto);
+            reply.limit(bound);
+            reply.discard(discards);
+            reply.digits("12345");
+            (reply.spent(), reply.buf)
+        };
+        assert_eq!(spent(Proto::Resp2, false, 100), (5 + BULK_COST, b"$5\r\n12345\r\n".to_vec()));
+        assert_eq!(spent(Proto::Resp3, false, 100), (5 + BULK_COST, b",12345\r\n".to_vec()));
+        for proto in [Proto::Resp2, Proto::Resp3] {
+            assert_eq!(spent(proto, true, 100), (5 + BULK_COST, Vec::new()));
+            assert_eq!(spent(proto, false, 4), (5 + BULK_COST, Vec::new()));
+        }
     }
 }

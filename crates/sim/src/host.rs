@@ -370,7 +370,7 @@ fn open(
     let slots = map.splits.get(&shard).map_or(&info.slots, |split| &split.slots).clone();
     let mut opened = begin(disk, process, (shard, replica), slots, tree, seed)?;
     if shard == ShardId::META {
-        opened.know_map(&Arc::new(map.clone()));
+        opened.set_first_map(map);
     }
     Ok((opened, fresh))
 }

@@ -6,7 +6,7 @@ use super::number::extended::Extended;
 use super::string::{Unit, end_write, put_string};
 use crate::keyspace_events::Event;
 use crate::{Rules, WriteSpace};
-use resp::{Proto, Reply};
+use resp::Reply;
 use std::borrow::Cow;
 
 /// An amount, or a bound.
@@ -238,14 +238,8 @@ impl FloatBounds {
 fn write_number(number: Number, reply: &mut Reply) {
     match number {
         Number::Integer(number) => reply.int(number),
-        Number::Float(number) => {
-            let text = number.to_text();
-            match reply.proto {
-                // With the digits that were stored, as Redis does.
-                Proto::Resp3 => reply.raw(format!(",{text}\r\n").as_bytes()),
-                Proto::Resp2 => reply.bulk(text.as_bytes()),
-            }
-        }
+        // With the digits that were stored, as Redis does.
+        Number::Float(number) => reply.digits(&number.to_text()),
     }
 }
 

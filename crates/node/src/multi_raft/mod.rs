@@ -653,8 +653,7 @@ fn key_bounds_of(map: &Map) -> Option<Arc<[KeyBound]>> {
     Some(bounds.into()).filter(|bounds: &Arc<[KeyBound]>| !bounds.is_empty())
 }
 
-fn place(shard: &mut Shard, map: &Arc<Map>) {
-    shard.know_map(map);
+fn place(shard: &mut Shard, map: &Map) {
     let info = map.shards.get(&shard.handle().id());
     let replicas = info.into_iter().flat_map(|info| &info.replicas);
     shard.place(replicas.map(|replica| (replica.id, replica.node)).collect());

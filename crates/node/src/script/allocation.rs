@@ -11,15 +11,19 @@
 #![allow(unsafe_code, reason = "Lua calls its allocator by a C function")]
 
 use super::end::End;
-use lua::SmallBlocks;
+use lua::{Numbers, Pace, SmallBlocks};
 use mlua::{Lua, ffi};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
+use vocab::limits::{SCRIPT_BYTES_PER_INSTRUCTION, SCRIPT_SLICE_INSTRUCTIONS_MAX};
 
 /// Longer allocations may fail.
 const LONG_BYTES: usize = 4096;
+/// After so many bytes others are looked at that wait or end the run, from the seventh engine on. That is all that a slice can afford: what a state
+/// has of earlier runs never decides when a run that goes on is looked at.
+const LOOK_BYTES: u64 = SCRIPT_SLICE_INSTRUCTIONS_MAX * SCRIPT_BYTES_PER_INSTRUCTION;
 
 /// What a Lua state holds and builds. It is the state's as long as both live.
 pub(super) struct Allocation {
@@ -39,8 +43,12 @@ pub(super) struct Allocation {
     number_bytes: Cell<usize>,
     /// What counts from the sixth engine on counts.
     counts_later: Cell<bool>,
+    /// What counts from the seventh engine on counts.
+    counts_newest: Cell<bool>,
     /// What was passed.
     passed: Cell<Option<End>>,
+    /// The numbers of the state's objects.
+    numbers: Numbers,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +68,9 @@ impl Default for Allocation {
             built_max: Cell::new(u64::MAX),
             number_bytes: Cell::new(0),
             counts_later: Cell::new(false),
+            counts_newest: Cell::new(false),
             passed: Cell::new(None),
+            numbers: Numbers::default(),
         }
     }
 }
@@ -142,6 +152,17 @@ impl Allocation {
         self.counts_later.set(counts);
     }
 
+    /// Whether what counts from the seventh engine on counts.
+    pub(super) fn count_newest(&self, counts: bool) {
+        self.counts_newest.set(counts);
+    }
+
+    /// Objects of the state that become keys are numbered anew. None of its functions runs.
+    pub(super) fn number_anew(&self) {
+        // SAFETY: the state lives whose objects were numbered: what is asked for this belongs to it, and to what runs in it.
+        unsafe { self.numbers.begin() };
+    }
+
     /// Why the run is to end, if it is.
     pub(super) fn passed(&self) -> Option<End> {
         self.passed.get()
@@ -164,8 +185,16 @@ impl Allocation {
         self.used.set(used);
         if new > old {
             self.built.set(built);
+            self.look(passed.is_some());
         }
         true
+    }
+
+    /// Has the budget looked at soon where the run is to end, or has gone on for long.
+    fn look(&self, is_over: bool) {
+        if self.counts_newest.get() && (is_over || self.built.get() >= LOOK_BYTES) {
+            lua::look_soon();
+        }
     }
 }
 
@@ -225,6 +254,18 @@ impl lua::Counter for Allocation {
         !self.counts_later.get() || self.count(bytes)
     }
 
+    fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    fn count_newest(&self, bytes: usize) -> Pace {
+        match self.counts_newest.get() {
+            true if !self.count(bytes) => Pace::Over,
+            true if self.built.get() >= LOOK_BYTES => Pace::Looks,
+            _ => Pace::GoesOn,
+        }
+    }
+
     fn count(&self, bytes: usize) -> bool {
         let built = self.built.get().saturating_add(bytes as u64);
         self.built.set(built);
@@ -232,6 +273,7 @@ impl lua::Counter for Allocation {
         if !goes_on {
             self.passed.set(self.passed.get().or(Some(End::Instructions)));
         }
+        self.look(!goes_on);
         goes_on
     }
 }
@@ -280,6 +322,19 @@ mod tests {
         assert!(lua::Counter::count(&of, 9_000) && of.passed().is_none());
         assert!(!lua::Counter::count(&of, 9_000) && of.passed() == Some(End::Instructions));
         assert_eq!(of.take_built(), 18_000);
+    }
+
+    #[test]
+    fn what_counts_by_the_newest_rules_is_looked_at_in_time() {
+        let of = Allocation::default();
+        let much = LOOK_BYTES as usize;
+        let count = |bytes: usize| lua::Counter::count_newest(&of, bytes);
+        of.set_bounds(usize::MAX, 3 * LOOK_BYTES);
+        assert_eq!((count(much), of.take_built()), (Pace::GoesOn, 0));
+        of.count_newest(true);
+        assert_eq!((count(much - 1), count(1), count(1)), (Pace::GoesOn, Pace::Looks, Pace::Looks));
+        assert_eq!((of.take_built(), count(much - 1)), (LOOK_BYTES + 1, Pace::GoesOn));
+        assert_eq!((count(3 * much), of.passed()), (Pace::Over, Some(End::Instructions)));
     }
 
     #[test]

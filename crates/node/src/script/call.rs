@@ -1,26 +1,28 @@
 //! One run of a script.
 
+use super::calls::WORD_INSTRUCTIONS;
 use super::context::{EngineVersion, ScriptContext};
 use super::end::End;
 use super::engine::{Compiled, Engine, may_run_at_once, text_of, with_used_again};
 use super::host::ScriptHost;
 use super::lent::Answers;
 use super::meter::Meter;
-use super::to_reply::to_reply;
-use crate::Fault;
+use super::to_reply::ScriptAnswer;
 use crate::command::{Error, Outcome, block_option};
-use crate::request::Refusal;
+use crate::request::{Refusal, check_patterns};
 use crate::script_watch::{Running, RunningScript, ScriptWatch};
 use crate::transfer_request::{number_word, transfer_request};
+use crate::{Fault, Rules};
 use mlua::Value;
-use resp::table::{self, CommandSpec, Group, behaviour, flag};
+use resp::table::{self, ChannelArgs, CommandSpec, Group, behaviour, flag};
 use resp::{Reply, parse_integer};
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use vocab::limits::{
-    ITEM_REPLY_BYTES_MAX, SCRIPT_CALL_INSTRUCTIONS, SCRIPT_SLICE_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX,
+    ENTRY_REPLIES_BYTES_MAX, ITEM_REPLY_BYTES_MAX, SCRIPT_CALL_INSTRUCTIONS, SCRIPT_SLICE_INSTRUCTIONS_MAX,
+    SCRIPT_SLICE_MEMORY_BYTES_MAX,
 };
 use vocab::{ClusterDatabase, Database, Namespace, slot_of};
 
@@ -34,6 +36,13 @@ const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL.";
 const INVALID: &str = "ERR Invalid arguments specified for command";
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 const READ_ONLY: &str = "ERR Write commands are not allowed from read-only scripts.";
+const ANSWER_LEFT_OUT: &str =
+    "ERR the script has run to its end, and what it wrote is written: its answer is longer than an answer may be";
+
+/// Bytes of a name that are compared with a pattern for the price of one instruction.
+const COMPARED_BYTES_PER_INSTRUCTION: usize = 4;
+/// Bytes that replies may take in memory, with texts of scripts that count for nothing: those of engines before the seventh.
+const REPLIES_BYTES_MAX: usize = 2 * ENTRY_REPLIES_BYTES_MAX;
 
 /// What runs.
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +161,13 @@ impl Run<'_> {
         let shared = RefCell::new(Shared { host: &mut *self.host, failed: None });
         let context = self.context;
         engine.meter.run_as(context.user.clone().map(|user| (user, context.database_number())));
-        let caller = Caller { context, namespace: Cell::new(context.namespace), rights, meter: engine.meter.clone() };
+        let caller = Caller {
+            context,
+            namespace: Cell::new(context.namespace),
+            rights,
+            meter: engine.meter.clone(),
+            patterns: OnceCell::new(),
+        };
         let done = engine.calls.lend(&Answering { caller: &caller, shared: &shared }, || {
             engine.run(&script.function, (source.keys, source.argv), source.function.is_some())
         });
@@ -162,52 +177,79 @@ impl Run<'_> {
             // Lua tells no handler that memory is short.
             engine.meter.is_over(failure);
         }
+        let (mut end, mut instructions) = (engine.meter.end(), engine.meter.instructions());
+        let done = done.map(|(ok, value)| if ok { Ok(value) } else { Err(failure_text(&value, &script)) });
+        // Functions of the script may have told what it has failed with. For engines before the seventh they count for nothing.
+        if is_slice || context.engine >= EngineVersion::Seventh {
+            (end, instructions) = (engine.meter.end(), engine.meter.instructions());
+        }
         let has_passed = engine.meter.has_passed();
         engine.meter.finish();
-        self.host.afford(engine.meter.instructions())?;
+        self.host.afford(instructions)?;
         if let Some(error) = failed {
             return Err(self.end(error));
         }
-        let end = match engine.meter.end() {
+        let end = match end {
             // Where a stack has overflown, a new state decides how deep calls may be nested again.
             None if is_slice && engine.is_worn() => Some(End::Memory),
             // What a slice could not afford may have failed without a look at the budget: a thread finds out what it comes to.
             None if is_slice && has_passed => Some(End::Instructions),
             end => end,
         };
-        let is_too_long = is_slice && matches!(end, Some(End::Instructions | End::Memory));
+        self.judge(end, &script, source.function.is_some())?;
+        match done {
+            Ok(answer) => self.put(answer, &engine.meter, reply),
+            Err(mlua::Error::MemoryError(_)) => Err(self.host.refuse(TOO_LARGE)),
+            Err(error) => self.put(Err(format!("ERR {}", text_of(&error)).into_bytes()), &engine.meter, reply),
+        }
+    }
+
+    /// What becomes of a run that ended so.
+    fn judge(&mut self, end: Option<End>, script: &Compiled, is_function: bool) -> Outcome {
+        let is_too_long = self.host.is_slice() && matches!(end, Some(End::Instructions | End::Memory));
         if let Some(watch) = self.watch.filter(|_| is_too_long) {
             watch.was_too_long(&script.sha);
         }
-        match end {
-            Some(End::Instructions) => return Err(self.host.refuse(TOO_LONG)),
-            Some(End::Memory) => return Err(self.host.refuse(TOO_LARGE)),
-            Some(End::Killed) => {
-                return Err(if source.function.is_some() { FUNCTION_KILLED } else { KILLED }.into());
-            }
-            Some(End::GivesWay) => return Err(Fault::WouldBlock.into()),
-            Some(End::Given) | None => {}
-        }
-        match done {
-            Ok((true, value)) => self.put(&value, &engine.meter, reply)?,
-            Ok((false, failure)) => reply.error_bytes(&failure_text(&failure, &script)),
-            Err(mlua::Error::MemoryError(_)) => return Err(self.host.refuse(TOO_LARGE)),
-            Err(error) => reply.error(&format!("ERR {}", text_of(&error))),
-        }
-        Ok(())
-    }
-
-    /// Writes what the script has returned.
-    fn put(&mut self, value: &Value, meter: &Meter, reply: &mut Reply) -> Outcome {
-        if to_reply(value, meter, reply).is_ok() {
-            return Ok(());
-        }
-        Err(match meter.end() {
+        Err(match end {
             Some(End::Instructions) => self.host.refuse(TOO_LONG),
+            Some(End::Memory) => self.host.refuse(TOO_LARGE),
+            Some(End::Killed) if is_function => FUNCTION_KILLED.into(),
             Some(End::Killed) => KILLED.into(),
             Some(End::GivesWay) => Fault::WouldBlock.into(),
-            _ => self.host.refuse(TOO_LARGE),
+            Some(End::Given) | None => return Ok(()),
         })
+    }
+
+    /// Writes what the script has returned, or the text of the error that it has failed with.
+    fn put(&mut self, done: Result<Value, Vec<u8>>, meter: &Meter, reply: &mut Reply) -> Outcome {
+        let is_slice = self.host.is_slice();
+        let bytes_max = if is_slice { SCRIPT_SLICE_MEMORY_BYTES_MAX as usize } else { REPLIES_BYTES_MAX };
+        let mut answer = ScriptAnswer::new(reply, self.context.engine, bytes_max);
+        let put = match done {
+            Ok(value) => answer.put(&value, meter),
+            Err(text) => {
+                answer.put_error(&text);
+                Ok(())
+            }
+        };
+        let is_whole = answer.is_whole();
+        if put.is_err() {
+            return Err(match meter.end() {
+                Some(End::Instructions) => self.host.refuse(TOO_LONG),
+                Some(End::Killed) => KILLED.into(),
+                Some(End::GivesWay) => Fault::WouldBlock.into(),
+                _ => self.host.refuse(TOO_LARGE),
+            });
+        }
+        match is_whole {
+            true => Ok(()),
+            // A thread may make a longer one.
+            false if is_slice => Err(self.host.refuse(TOO_LARGE)),
+            false => {
+                answer.replace(ANSWER_LEFT_OUT);
+                Ok(())
+            }
+        }
     }
 
     fn check_flags(&self, script: &Compiled) -> Result<(), Error> {
@@ -242,6 +284,8 @@ struct Caller<'a> {
     namespace: Cell<Option<Namespace>>,
     rights: Rights,
     meter: Rc<Meter>,
+    /// How many patterns the rules of its user have.
+    patterns: OnceCell<u64>,
 }
 
 /// What a run's commands share: what they run on, and what has ended the run.
@@ -261,17 +305,48 @@ impl Answers for Answering<'_, '_, '_> {
     fn answer(&self, words: &[&[u8]], reply: &mut Reply) -> mlua::Result<()> {
         let mut shared = self.shared.try_borrow_mut().map_err(|_| mlua::Error::RecursiveMutCallback)?;
         let Shared { host, failed } = &mut *shared;
-        let meter = &self.caller.meter;
-        self.caller.command(words, *host, reply).map_err(|error| {
+        let (caller, meter) = (self.caller, &self.caller.meter);
+        let bytes: usize = words.iter().map(|word| word.len()).sum();
+        let counts_first = caller.context.engine >= EngineVersion::Seventh;
+        if counts_first {
+            let of_words = words.len() as u64 * WORD_INSTRUCTIONS;
+            meter.work(SCRIPT_CALL_INSTRUCTIONS + of_words + meter.instructions_of(bytes))?;
+            caller.charge_rights(words, || table::find(words))?;
+        }
+        caller.command(words, *host, reply).map_err(|error| {
             *failed = Some(error);
             meter.stop(End::Given)
         })?;
-        let bytes = reply.buf.len() + words.iter().map(|word| word.len()).sum::<usize>();
-        meter.work(SCRIPT_CALL_INSTRUCTIONS + meter.instructions_of(bytes))
+        meter.work(match counts_first {
+            true => meter.instructions_of(reply.buf.len()),
+            false => SCRIPT_CALL_INSTRUCTIONS + meter.instructions_of(reply.buf.len() + bytes),
+        })
+    }
+
+    fn may_run(&self, spec: &'static CommandSpec, words: &[&[u8]]) -> mlua::Result<bool> {
+        let spec = self.caller.row(spec);
+        self.caller.charge_rights(words, || Some(spec))?;
+        Ok(self.caller.meter.denies(spec, words).is_none())
     }
 }
 
 impl Caller<'_> {
+    /// A command's row, as the release has it whose engine the script runs by.
+    fn row(&self, spec: &'static CommandSpec) -> &'static CommandSpec {
+        if self.context.engine < EngineVersion::Seventh { table::earlier(spec) } else { spec }
+    }
+
+    /// Charges the run for a look at the rules of its user: what a command names is compared with each pattern of these. Engines before the
+    /// seventh count nothing for it.
+    fn charge_rights(&self, args: &[&[u8]], find: impl FnOnce() -> Option<&'static CommandSpec>) -> mlua::Result<()> {
+        let Some(user) = self.context.user.as_ref().filter(|_| self.context.engine >= EngineVersion::Seventh) else {
+            return Ok(());
+        };
+        let patterns = *self.patterns.get_or_init(|| pattern_count(&user.rights()));
+        let of_pattern = find().map_or(0, |spec| comparisons(spec, args));
+        self.meter.work(patterns.saturating_mul(of_pattern))
+    }
+
     fn command(&self, args: &[&[u8]], host: &mut dyn ScriptHost, reply: &mut Reply) -> Result<(), Failed> {
         reply.proto = self.meter.proto();
         reply.limit(ITEM_REPLY_BYTES_MAX);
@@ -287,7 +362,7 @@ impl Caller<'_> {
         match self.stored(spec, args) {
             Ok(None) => self.run(sent, sent, host, reply),
             Ok(Some((spec, words))) => {
-                let args: SmallVec<[&[u8]; 8]> = words.iter().map(Word::as_slice).collect();
+                let args: SmallVec<[&[u8]; 8]> = words.iter().map(MadeWord::as_slice).collect();
                 self.run((spec, &args[..]), sent, host, reply)
             }
             Err(text) => {
@@ -306,6 +381,9 @@ impl Caller<'_> {
         reply: &mut Reply,
     ) -> Result<(), Failed> {
         let mut checked = self.check_keys(spec, args, host);
+        if checked.is_ok() && spec.does(behaviour::MATCHES_PATTERNS) && host.rules() >= Rules::Fourth {
+            checked = check_patterns(sent.0, sent.1).map_err(Into::into);
+        }
         if checked.is_ok() && spec.has(flag::BLOCKING) && block_option(args).is_some() {
             let name = String::from_utf8_lossy(args[0]);
             checked = Err(format!("ERR {name} command is not allowed with BLOCK option from scripts"));
@@ -363,14 +441,18 @@ impl Caller<'_> {
     }
 
     /// What is run for MOVE or COPY that names a database; none: it is run as it is.
-    fn transferred(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> Result<Option<MadeCommand>, Refusal> {
+    fn transferred<'a>(
+        &self,
+        spec: &'static CommandSpec,
+        args: &[&'a [u8]],
+    ) -> Result<Option<MadeCommand<'a>>, Refusal> {
         let is_one = spec.does(behaviour::TO_DATABASE) && self.context.chooses;
         if !is_one || self.context.engine < EngineVersion::Third {
             return Ok(None);
         }
         let Some(to) = number_word(spec, args).map(|word| self.named(word)).transpose()? else { return Ok(None) };
         let made = transfer_request((self.namespace.get(), spec), to, args)?;
-        Ok(made.map(|made| (made.spec, made.words.into_iter().map(Word::from_vec).collect())))
+        Ok(made.map(|made| (made.spec, made.words.into_iter().map(MadeBytes::from_vec).map(MadeWord::Made).collect())))
     }
 
     /// Whether the script may run that command.
@@ -383,7 +465,8 @@ impl Caller<'_> {
             }
             _ => "ERR Unknown Redis command called from script",
         });
-        let spec = spec.map_err(ToOwned::to_owned)?;
+        // Replicas of releases before find keys, and let scripts run what is for nodes, as their rows have it.
+        let spec = self.row(spec.map_err(ToOwned::to_owned)?);
         if spec.has(flag::NOSCRIPT) {
             return Err("ERR This Redis command is not allowed from script".to_owned().into());
         }
@@ -399,7 +482,7 @@ impl Caller<'_> {
     }
 
     /// The command that is run, with keys under the names that are stored, where these differ from the script's.
-    fn stored(&self, spec: &'static CommandSpec, args: &[&[u8]]) -> Result<Option<MadeCommand>, Refusal> {
+    fn stored<'a>(&self, spec: &'static CommandSpec, args: &[&'a [u8]]) -> Result<Option<MadeCommand<'a>>, Refusal> {
         if let Some(made) = self.transferred(spec, args)? {
             return Ok(Some(made));
         }
@@ -412,10 +495,12 @@ impl Caller<'_> {
         if !spec.has_keys() || spec.group == Group::PubSub {
             return Ok(None);
         }
-        let mut stored: Vec<Word> = args.iter().map(|word| Word::from_slice(word)).collect();
+        let mut stored: Vec<MadeWord<'a>> = args.iter().copied().map(MadeWord::Sent).collect();
         for at in spec.keys(args).map_err(|_| INVALID)? {
             crate::request::check_named_key(namespace, args[at])?;
-            stored[at].insert_from_slice(0, &namespace.prefix(args[at]));
+            let mut key = MadeBytes::from_slice(&namespace.prefix(args[at]));
+            key.extend_from_slice(args[at]);
+            stored[at] = MadeWord::Made(key);
         }
         Ok(Some((spec, stored)))
     }
@@ -475,27 +560,59 @@ fn names_last_entry(spec: &CommandSpec, args: &[&[u8]]) -> bool {
 }
 
 /// The command that a question about all keys of a database is, or FLUSHDB; none if it is another command.
-fn of_database(spec: &CommandSpec, args: &[&[u8]], database: Database) -> Option<MadeCommand> {
+fn of_database<'a>(spec: &CommandSpec, args: &[&'a [u8]], database: Database) -> Option<MadeCommand<'a>> {
     let is_asked = spec.does(behaviour::ASKS_DATABASE) && !spec.does(behaviour::IN_KEY_ORDER);
-    let (name, given): (&[u8], &[&[u8]]) = if is_asked {
+    let (name, given): (&'static [u8], &[&'a [u8]]) = if is_asked {
         (b"KV.KEYS", args)
     } else if spec.does(behaviour::EMPTIES_DATABASE) {
         (b"KV.EMPTY", &[])
     } else {
         return None;
     };
-    let made = [Word::from_slice(name), Word::from_slice(&database.prefix())];
-    Some((table::lookup(name)?, made.into_iter().chain(given.iter().map(|word| Word::from_slice(word))).collect()))
+    let made = [MadeWord::Sent(name), MadeWord::Made(MadeBytes::from_slice(&database.prefix()))];
+    Some((table::lookup(name)?, made.into_iter().chain(given.iter().copied().map(MadeWord::Sent)).collect()))
 }
 
 /// A command and its words.
 type Called<'a> = (&'static CommandSpec, &'a [&'a [u8]]);
 
-/// One word of a command.
-type Word = SmallVec<[u8; 64]>;
+/// One word of a command that is run instead of that of a script. What a script passes is not copied: it may name one long text very often.
+enum MadeWord<'a> {
+    /// As the script has sent it.
+    Sent(&'a [u8]),
+    Made(MadeBytes),
+}
+
+impl MadeWord<'_> {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Sent(word) => word,
+            Self::Made(word) => word,
+        }
+    }
+}
+
+/// The bytes of a word that is made.
+type MadeBytes = SmallVec<[u8; 64]>;
 
 /// A command that is run instead of that of a script.
-type MadeCommand = (&'static CommandSpec, Vec<Word>);
+type MadeCommand<'a> = (&'static CommandSpec, Vec<MadeWord<'a>>);
+
+/// How many patterns of keys and channels the rules of a user have, in all selectors.
+fn pattern_count(rights: &[u8]) -> u64 {
+    let words = rights.split(|byte| *byte == b' ').map(|word| word.strip_prefix(b"(").unwrap_or(word));
+    words.filter(|word| matches!(word, [b'~' | b'%' | b'&', ..])).count() as u64
+}
+
+/// For how many instructions it counts to compare what a command names with one pattern.
+fn comparisons(spec: &CommandSpec, args: &[&[u8]]) -> u64 {
+    let of_one = |name: &[u8]| 1 + (name.len() / COMPARED_BYTES_PER_INSTRUCTION) as u64;
+    let keys: u64 = spec.keys(args).into_iter().flatten().map(|at| of_one(args[at])).sum();
+    match spec.channels {
+        ChannelArgs::None => keys,
+        _ => keys + args.iter().skip(1).map(|channel| of_one(channel)).sum::<u64>(),
+    }
+}
 
 /// What the client of a script that has failed is told.
 fn failure_text(failure: &Value, script: &Compiled) -> Vec<u8> {
@@ -506,10 +623,9 @@ fn failure_text(failure: &Value, script: &Compiled) -> Vec<u8> {
         Ok(Value::Number(n)) => Some(n.to_string()),
         _ => None,
     };
-    let text = field("err").unwrap_or_else(|| "(null)".to_owned());
-    let text = match (field("source"), field("line")) {
-        (Some(source), Some(line)) => format!("{text} script: {}, on {source}:{line}.", script.sha),
-        _ => text,
-    };
+    let mut text = field("err").unwrap_or_else(|| "(null)".to_owned());
+    if let (Some(source), Some(line)) = (field("source"), field("line")) {
+        text.push_str(&format!(" script: {}, on {source}:{line}.", script.sha));
+    }
     crate::Outcome::chosen_text(text.into_bytes())
 }

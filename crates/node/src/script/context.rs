@@ -12,6 +12,7 @@
 use super::databases::ScriptDatabases;
 use crate::acl::User;
 use crate::redis_version::{REDIS_VERSION, REDIS_VERSION_BEFORE};
+use mlua::Lua;
 use std::sync::Arc;
 use vocab::limits::USER_NAME_BYTES_MAX;
 use vocab::{ClusterDatabase, Database, Namespace, Reader, SLOT_COUNT, Slot, SlotSpan, put_bytes, put_varint};
@@ -33,14 +34,18 @@ pub enum EngineVersion {
     /// So do comparisons of a sort, steps along tables that stand for each other, calls that are looked for on the stack, and powers; and numbers
     /// that C would cut down to 32 bits are refused where they say how much is to be moved.
     Sixth = 6,
+    /// So does all else that takes time or memory: calls of C by C, lengths, chains of a hash table, what is passed to commands and answered;
+    /// and nothing that a script does is seen by another one.
+    Seventh = 7,
 }
 
 impl EngineVersion {
     /// The newest that this program evaluates.
-    pub const NEWEST: Self = Self::Sixth;
+    pub const NEWEST: Self = Self::Seventh;
 
     /// All that this program evaluates, from the first on.
-    pub const ALL: [Self; 6] = [Self::First, Self::Second, Self::Third, Self::Fourth, Self::Fifth, Self::Sixth];
+    pub const ALL: [Self; 7] =
+        [Self::First, Self::Second, Self::Third, Self::Fourth, Self::Fifth, Self::Sixth, Self::Seventh];
 
     /// The version of that number, if this program evaluates it.
     #[must_use]
@@ -52,6 +57,11 @@ impl EngineVersion {
     #[must_use]
     pub fn number(self) -> u8 {
         self as u8
+    }
+
+    /// That by which a state evaluates.
+    pub(super) fn of_state(lua: &Lua) -> Self {
+        lua.app_data_ref::<Self>().map_or(Self::NEWEST, |version| *version)
     }
 
     /// The version of Redis that scripts see.

@@ -60,7 +60,7 @@ pub(super) fn directly(
 }
 
 /// A function of the binding that refuses more arguments than there is room for.
-fn bounded(lua: &Lua, bound: Function) -> mlua::Result<Function> {
+pub(super) fn bounded(lua: &Lua, bound: Function) -> mlua::Result<Function> {
     // SAFETY: one value is taken, and one is put there. The new function has with it what `bound` has.
     unsafe {
         lua.exec_raw(bound, |state| {
@@ -112,7 +112,9 @@ unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
         let count = ffi::lua_gettop(state);
         if (1..=ARGUMENTS_MAX).contains(&count) && !lua::is_deep(state) && run(calls, state, count) {
             let (answer, proto) = calls.answer();
-            if push(state, &*answer, proto, DEPTH_MAX).is_some() {
+            let mut parts = 0;
+            // What cannot be afforded is refused by the binding's function, which charges for all of it again.
+            if push(state, &*answer, proto, (DEPTH_MAX, &mut parts)).is_some() && calls.affords_parts(parts) {
                 return 1;
             }
             ffi::lua_settop(state, count);
@@ -195,12 +197,18 @@ unsafe fn run(calls: &Calls, state: *mut ffi::lua_State, count: c_int) -> bool {
     calls.run_ahead(&words)
 }
 
-/// What Lua sees of an answer is put on the stack; how many bytes that was. None: it is not plain, and there may be a part of it.
+/// What Lua sees of an answer is put on the stack; how many bytes that was. None: it is not plain, and there may be a part of it. `parts`
+/// counts the elements of its arrays, for which the run is charged as the binding's function charges it.
 ///
 /// # Safety
 /// The state is one, has room for two values and for two more for each level of `depth`, and what it raises passes over nothing that is to
 /// be dropped.
-unsafe fn push(state: *mut ffi::lua_State, answer: &[u8], proto: Proto, depth: usize) -> Option<usize> {
+unsafe fn push(
+    state: *mut ffi::lua_State,
+    answer: &[u8],
+    proto: Proto,
+    (depth, parts): (usize, &mut usize),
+) -> Option<usize> {
     let (kind, rest) = answer.split_first()?;
     let line = &rest[..rest.iter().position(|byte| *byte == b'\r')?];
     let behind = line.len() + 3;
@@ -230,10 +238,11 @@ unsafe fn push(state: *mut ffi::lua_State, answer: &[u8], proto: Proto, depth: u
                     push_null(state, proto);
                     return Some(behind);
                 }
+                *parts += count as usize;
                 ffi::lua_createtable(state, count, 0);
                 let mut at = behind;
                 for place in 1..=count {
-                    at += push(state, answer.get(at..)?, proto, depth)?;
+                    at += push(state, answer.get(at..)?, proto, (depth, &mut *parts))?;
                     ffi::lua_rawseti(state, -2, place.into());
                 }
                 return Some(at);

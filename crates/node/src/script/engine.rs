@@ -11,6 +11,7 @@ use super::library::{JsonSettings, libraries};
 use super::library_source::LibraryHeader;
 use super::meter::{INSTRUCTIONS_AT_ONCE, Meter};
 use super::natives::{natives, sha1_hex};
+use super::stand_in::{metatable_of, walk};
 use mlua::{ChunkMode, Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, ffi};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
@@ -25,6 +26,8 @@ use vocab::limits::{
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 const PRELUDE: &str = include_str!("prelude.lua");
+/// What it has besides from the seventh engine on.
+const PRELUDE_OF_SEVENTH: &str = include_str!("prelude_seventh.lua");
 
 thread_local! {
     /// The state that a thread uses again: nothing of a run is left in it but what is compiled.
@@ -125,7 +128,7 @@ pub fn check_script(version: EngineVersion, source: &[u8]) -> Result<(), String>
 /// Runs the code of a library, for what it registers; the error is the text of a reply.
 pub fn check_library(source: &[u8]) -> Result<LoadedLibrary, String> {
     let loaded = Engine::new(EngineVersion::NEWEST, false).map_err(|e| e.to_string()).and_then(|mut engine| {
-        engine.meter.begin(LOAD_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX as usize, EngineVersion::Third);
+        engine.meter.begin(LOAD_INSTRUCTIONS_MAX, SCRIPT_SLICE_MEMORY_BYTES_MAX as usize, EngineVersion::NEWEST);
         let loaded = match engine.count_anew() {
             Ok(()) => engine.load(source),
             Err(e) => Err(format!("ERR {}", text_of(&e))),
@@ -158,7 +161,8 @@ const COLLECT_AT_PERCENT: i32 = 400;
 impl Engine {
     /// A new state. One that is not used again counts what it does as each replica does.
     pub(super) fn new(version: EngineVersion, is_used_again: bool) -> mlua::Result<Self> {
-        let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
+        let make = || Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new());
+        let lua = lua::by_rules(version >= EngineVersion::Seventh, make)?;
         let mut state = ptr::null_mut();
         // SAFETY: the closure raises no error. No coroutine runs.
         unsafe { lua.exec_raw::<()>((), |its| state = its)? };
@@ -179,9 +183,14 @@ impl Engine {
         let json = Rc::new(JsonSettings::default());
         let libraries = libraries(&lua, &json, &meter)?;
         bound_all(&lua, &libraries)?;
+        natives.raw_set("walk", lua.create_function(walk)?)?;
+        if version >= EngineVersion::Seventh {
+            natives.raw_set("metatable_of", metatable_of(&lua)?)?;
+            natives.raw_set("seventh", prelude_of_seventh(&lua)?)?;
+        }
         let prelude: Table =
             lua.load(PRELUDE).set_name("=prelude").set_mode(ChunkMode::Text).call((natives, libraries))?;
-        Ok(Self {
+        let engine = Self {
             meter,
             json,
             environment: prelude.get("environment")?,
@@ -196,7 +205,10 @@ impl Engine {
             version,
             lua,
             _allocation: allocation,
-        })
+        };
+        // SAFETY: it is the state of `lua`, which lives, and none of its functions runs.
+        unsafe { lua::settle(engine.state) };
+        Ok(engine)
     }
 
     /// Whether its stack has overflown: Lua allows other calls to be nested then than in a new state.
@@ -210,9 +222,11 @@ impl Engine {
         if self.lua.used_memory() > bytes_max / 2 { self.lua.gc_collect() } else { Ok(()) }
     }
 
-    /// Counts instructions from here on. Otherwise the first look at them would come when earlier runs have it, and those are others on each
-    /// replica.
+    /// A run begins, whose instructions count from here on. Otherwise the first look at them would come when earlier runs have it, and those are
+    /// others on each replica.
     pub(super) fn count_anew(&self) -> mlua::Result<()> {
+        // SAFETY: it is the state of `lua`, which lives; the meter ends the run before that is dropped.
+        unsafe { lua::begin_run(self.state) };
         let meter = self.meter.clone();
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_AT_ONCE);
         self.lua.set_global_hook(triggers, move |_, _| meter.count())
@@ -243,7 +257,10 @@ impl Engine {
     pub(super) fn load(&mut self, source: &[u8]) -> Result<Loaded, String> {
         let header = LibraryHeader::of(source)?;
         let code = match self.compiled.get(source) {
-            Some(compiled) => compiled.function.clone(),
+            Some(compiled) => {
+                self.restore_environment(&compiled.function).map_err(|e| format!("ERR {}", text_of(&e)))?;
+                compiled.function.clone()
+            }
             None => {
                 let chunk = self.lua.load(&source[header.bytes..]).set_name("@user_function").set_mode(ChunkMode::Text);
                 let code = chunk
@@ -285,6 +302,9 @@ impl Engine {
         is_function: bool,
     ) -> mlua::Result<(bool, Value)> {
         self.json.reset();
+        if !is_function {
+            self.restore_environment(script)?;
+        }
         // Scripts see the names of keys that clients use.
         let keys: SmallVec<[&[u8]; 8]> = keys.iter().map(|key| client_key(key)).collect();
         let (keys, argv) = match self.is_used_again {
@@ -296,6 +316,14 @@ impl Engine {
             self.finish.call::<()>(())?;
         }
         done
+    }
+
+    /// Code that is kept compiled may have changed its own environment, by engines before the seventh: its next run would see that.
+    fn restore_environment(&self, function: &Function) -> mlua::Result<()> {
+        if self.is_used_again && self.version < EngineVersion::Seventh {
+            function.set_environment(self.environment.clone())?;
+        }
+        Ok(())
     }
 
     /// `strings` of both, at once.
@@ -313,6 +341,11 @@ impl Engine {
     }
 }
 
+/// The part of the prelude that it calls from the seventh engine on.
+fn prelude_of_seventh(lua: &Lua) -> mlua::Result<Function> {
+    lua.load(PRELUDE_OF_SEVENTH).set_name("=prelude").set_mode(ChunkMode::Text).into_function()
+}
+
 /// What an error of Lua says, without what the binding adds to it.
 pub(super) fn text_of(error: &mlua::Error) -> String {
     match error {
@@ -325,4 +358,157 @@ pub(super) fn text_of(error: &mlua::Error) -> String {
 fn failure_of(failure: &Value) -> String {
     let Value::Table(table) = failure else { return "execution failure".to_owned() };
     table.get::<Option<String>>("err").ok().flatten().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const INSTRUCTIONS_MAX: u64 = 4_000_000;
+    const SIXTH: EngineVersion = EngineVersion::Sixth;
+    const SEVENTH: EngineVersion = EngineVersion::Seventh;
+
+    /// What a script without commands comes to: what it returns, its error, or why it was ended.
+    fn run(engine: &mut Engine, script: &str) -> String {
+        engine.meter.begin(INSTRUCTIONS_MAX, usize::MAX, engine.version);
+        engine.count_anew().unwrap();
+        let compiled = engine.compile(script.as_bytes()).unwrap();
+        let done = engine.run(&compiled.function, (&[], &[]), false).unwrap();
+        let text = match &done {
+            (true, value) => value.to_string().unwrap(),
+            (false, failure) if engine.meter.is_over(failure) => format!("{:?}", engine.meter.end().unwrap()),
+            (false, failure) => failure_of(failure),
+        };
+        engine.meter.finish();
+        text
+    }
+
+    fn run_in(version: EngineVersion, script: &str) -> String {
+        run(&mut Engine::new(version, false).unwrap(), script)
+    }
+
+    #[test]
+    fn nothing_that_a_run_does_is_seen_by_the_next_one() {
+        let environments: &[(&str, &str)] = &[
+            (
+                "local n = (rawget(getfenv(1), 'n') or 0) + 1 \
+                 setfenv(1, setmetatable({n = n}, {__index = getfenv(1)})) return n",
+                "1",
+            ),
+            ("local n = (rawget(getfenv(os.clock), 'n') or 0) + 1 pcall(setfenv, os.clock, {n = n}) return n", "1"),
+            ("local t = tostring(rawget(getfenv(0), 'n')) pcall(setfenv, '0', {n = 1}) return t", "nil"),
+            ("local t = tostring(rawget(getfenv(setfenv), 'n')) pcall(setfenv, '2', {n = 1}) return t", "nil"),
+        ];
+        for version in EngineVersion::ALL {
+            let mut engine = Engine::new(version, true).unwrap();
+            let scripts = [
+                ("local t = tostring(redis.n) local _, r = pairs(redis) pcall(function() r.n = 1 end) return t", "nil"),
+                ("local t = tostring(string.n) local _, r = pairs(string) pcall(rawset, r, 'n', 1) return t", "nil"),
+                ("local t = tostring(cjson.n) local _, r = pairs(cjson) pcall(rawset, r, 'n', 1) return t", "nil"),
+                (
+                    "local m = getmetatable(redis) local t = tostring(m.n) local _, r = pairs(m) \
+                     pcall(rawset, r, 'n', 1) return t",
+                    "nil",
+                ),
+                ("local n = 0 for k, v in pairs(math) do n = n + 1 end return tostring(n > 20)", "true"),
+                ("local n = 0 for k, v in next, math do n = n + 1 end return tostring(n > 20)", "true"),
+                ("local f, t = pairs(redis) return type(f(t)) .. tostring(rawequal(t, redis))", "stringtrue"),
+            ];
+            let environments: &[(&str, &str)] = if version < SEVENTH { environments } else { &[] };
+            for (script, expected) in scripts.iter().chain(environments) {
+                for _ in 0..2 {
+                    assert_eq!(run(&mut engine, script), *expected, "{version:?}: {script}");
+                }
+            }
+        }
+        assert_eq!(run_in(SEVENTH, "return tostring(pcall(function() return setfenv end))"), "false");
+    }
+
+    #[test]
+    fn no_more_is_unpacked_than_there_is_room_for() {
+        for version in EngineVersion::ALL {
+            for range in ["0, 2147483647", "-1, 2147483646", "-2147483648, 2147483647", "1, 8001"] {
+                let said = run_in(version, &format!("return unpack({{}}, {range})"));
+                assert!(said.contains("too many results to unpack"), "{version:?}, {range}: {said}");
+            }
+        }
+    }
+
+    #[test]
+    fn objects_as_keys_have_one_order_in_every_state() {
+        let script = "local t = {a = 1} for i = 1, 50 do t[{}] = i end t[redis] = 'r' t[tostring] = 's' \
+            local n, k = 0, 'a' repeat k = next(t, k) n = n + 1 until k == nil \
+            for _, v in pairs(t) do n = n .. ' ' .. v end return n";
+        let mut engine = Engine::new(SEVENTH, true).unwrap();
+        let first = run(&mut engine, script);
+        assert_eq!(first.split(' ').count(), 54, "{first}");
+        // A run that numbers the same objects otherwise.
+        assert_eq!(run(&mut engine, "local t = {} t[tostring] = 1 t[redis] = 2 return #tostring(t)"), "23");
+        assert_eq!(run(&mut engine, script), first);
+        assert_eq!(run_in(SEVENTH, script), first);
+        assert!(run_in(SIXTH, script).contains("no order"));
+    }
+
+    #[test]
+    fn what_no_instruction_shows_counts_by_the_rules_of_the_seventh_engine() {
+        let names: Vec<String> = (1..=190).map(|i| format!("a{i}")).collect();
+        let wide = format!("for i = 1, 400000 do local {} end", names.join(","));
+        let numbers = "local t = {} for i = 1, 10000 do t[i] = (i * 7919) % 10007 end";
+        let walk = format!("{numbers} for i = 1, 60 do table.foreachi(t, math.randomseed) end");
+        let sort = format!("{numbers} for i = 1, 10 do table.sort(t, rawequal) end");
+        for work in [
+            &wide[..],
+            &walk[..],
+            &sort[..],
+            "local t = {} for i = 1, 500 do t[i] = i end for i = 1, 10000 do table.maxn(t) end",
+            "local t = {} for i = 1, 2^15 do t[i] = '' end local i = 2^15 while i >= 1 do t[i] = nil i = i / 2 end \
+             for i = 1, 200 do table.concat(t, '', 2^14 + 1, 2^15 - 1) end",
+            "local t, j = {}, 2^17 + 1 while j < 2^31 do t[j] = true j = j * 2 end for i = 1, 2^17 do t[i] = true end \
+             for i = 1, 50 do local n = #t end",
+            "local t = {} for i = 1, 4000 do local high, low = 2^30 + i, 3 * 2^30 - i \
+             t[(1 + ((high % 2^20) * 2^32 + low) / 2^52) * 2^(math.floor(high / 2^20) - 1023)] = i end",
+            "local t = {} for i = 1, 2^16 do t[i] = i end t.a = 1 t.b = 2 \
+             for i = 1, 3000 do t[i + 0.5] = 1 t[i + 0.5] = nil end",
+            "local s = 'return 1' .. ('+1'):rep(50000) for i = 1, 6 do loadstring(s) end",
+            "for i = 1, 5000 do coroutine.create(function() end) end",
+            "local function f(n) if n > 0 then return 1 + f(n - 1) end \
+             for i = 1, 300 do pcall(redis.setresp) end return 1 end f(15000)",
+        ] {
+            let script = format!("{work} return 1");
+            assert_eq!(run_in(SIXTH, &script), "1", "{work}");
+            assert_eq!(run_in(SEVENTH, &script), "Instructions", "{work}");
+        }
+        let few = "local t = {} for i = 1, 1000 do t[i] = i t['k' .. i] = #t end table.sort(t) \
+            return #table.concat(t, ',') .. select(2, pcall(redis.setresp, 9))";
+        assert!(run_in(SEVENTH, few).starts_with("3892ERR RESP version"), "{}", run_in(SEVENTH, few));
+    }
+
+    #[test]
+    fn texts_and_tables_are_those_of_redis_from_the_seventh_engine_on() {
+        for (script, sixth, seventh) in [
+            (
+                "return tostring(setmetatable({}, {__metatable = 1, __tostring = function() return 'hi' end}))",
+                "table: 0x00000000000001",
+                "hi",
+            ),
+            (
+                "local t = {} for i = 1, 6 do t['user:00000000-0000-0000-0000-00000000000' .. i] = i end \
+                 local s = '' for _, v in pairs(t) do s = s .. v end return s",
+                "423156",
+                "163425",
+            ),
+            (
+                "local m = {} local t = setmetatable({}, m) m.__mode = 'k' t[{}] = 1 \
+                 for i = 1, 60000 do local u = {i} end return next(t) and 1 or 0",
+                "0",
+                "1",
+            ),
+            ("return table.foreachi({5, 6, 7}, function(i, v) if v == 6 then return i end end)", "2", "2"),
+            ("local s = '' table.foreach({a = 1, 'x'}, function(k, v) s = s .. k .. v end) return s", "1xa1", "1xa1"),
+        ] {
+            assert_eq!(run_in(SIXTH, script), sixth, "{script}");
+            assert_eq!(run_in(SEVENTH, script), seventh, "{script}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! A library of functions while its code runs: what it registers.
 
+use super::context::EngineVersion;
+use super::direct::bounded;
 use super::header::ScriptFlags;
 use super::library_source::is_name;
 use super::raised::Raised;
@@ -83,10 +85,15 @@ impl Registered {
     /// `redis.register_function`.
     pub(super) fn register_function(self: &Rc<Self>, lua: &Lua) -> mlua::Result<Function> {
         let of = self.clone();
-        lua.create_function(move |_, args: MultiValue| match parse(&args) {
+        let function = lua.create_function(move |_, args: MultiValue| match parse(&args) {
             Ok((info, callback)) => of.register(info, callback),
             Err(text) => Err(Raised::reply(format!("ERR {text}"))),
-        })
+        })?;
+        // It is a call of a run, and what that allocates counts: engines before the seventh allocate no more than they did.
+        match EngineVersion::of_state(lua) < EngineVersion::Seventh {
+            true => Ok(function),
+            false => bounded(lua, function),
+        }
     }
 
     fn register(&self, info: FunctionInfo, callback: Function) -> mlua::Result<()> {
@@ -202,5 +209,19 @@ mod tests {
         assert_eq!(library.functions.len(), count);
         let twice = format!("{code}\nredis.register_function('F1', function() end)");
         assert!(check_library(twice.as_bytes()).unwrap_err().ends_with("Function already exists in the library"));
+    }
+
+    /// With more arguments than the binding has places for it would panic.
+    #[test]
+    fn a_function_is_registered_with_few_arguments() {
+        for (arguments, error) in [
+            ("('x'):byte(1, -1)", "with a single argument"),
+            ("('x'):rep(3):byte(1, -1)", "wrong number of arguments"),
+            ("('x'):rep(7000):byte(1, -1)", "too many arguments"),
+        ] {
+            let code = format!("#!lua name=l\nredis.register_function({arguments})");
+            let text = check_library(code.as_bytes()).unwrap_err();
+            assert!(text.contains(error), "{arguments}: {text}");
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! What a script needs of its surroundings: commands, time, randomness.
 
-use crate::Fault;
 use crate::acl::Denial;
 use crate::command::Error;
 use crate::script_turn::ScriptTurn;
 use crate::script_watch::ScriptWatch;
+use crate::{Fault, Rules};
 use resp::Reply;
 use resp::table::CommandSpec;
 use std::sync::Arc;
@@ -22,6 +22,9 @@ pub(crate) trait ScriptHost {
     fn goes_on_elsewhere(&self) -> bool {
         self.is_slice()
     }
+
+    /// By which rules its commands are evaluated.
+    fn rules(&self) -> Rules;
 
     /// Asked after so many instructions. The fault: that is too much here.
     fn afford(&mut self, instructions: u64) -> Result<(), Fault>;

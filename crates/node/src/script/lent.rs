@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "no type can tell a function of Lua when a run ends")]
 
 use resp::Reply;
+use resp::table::CommandSpec;
 use std::cell::Cell;
 use std::ptr::NonNull;
 
@@ -12,6 +13,9 @@ use std::ptr::NonNull;
 pub(super) trait Answers {
     /// Runs a command, which has a word at least, and writes its answer. The error ends the run.
     fn answer(&self, words: &[&[u8]], reply: &mut Reply) -> mlua::Result<()>;
+
+    /// Whether the user of the run may run a command, whose length may be wrong. The error ends the run.
+    fn may_run(&self, spec: &'static CommandSpec, words: &[&[u8]]) -> mlua::Result<bool>;
 }
 
 /// The place of what is lent.
@@ -65,6 +69,10 @@ mod tests {
         fn answer(&self, _: &[&[u8]], reply: &mut Reply) -> mlua::Result<()> {
             reply.int(self.0);
             Ok(())
+        }
+
+        fn may_run(&self, _: &'static CommandSpec, _: &[&[u8]]) -> mlua::Result<bool> {
+            Ok(true)
         }
     }
 

@@ -96,12 +96,14 @@ impl Libraries {
     /// Adds the libraries of another set. On an error, the text of a reply, none is added.
     pub fn join(&mut self, others: &Self, replace: bool) -> Result<(), String> {
         let mut joined = self.clone();
-        for library in others.all_shared() {
-            let name = &library.loaded.name;
-            if !replace && joined.by_name.contains_key(name) {
+        // A function may have come to another library: all that are replaced go first.
+        for name in others.by_name.keys() {
+            if joined.remove(name) && !replace {
                 return Err(format!("ERR Library {name} already exists"));
             }
-            joined.add_loaded(library.clone(), replace)?;
+        }
+        for library in others.all_shared() {
+            joined.add_loaded(library.clone(), false)?;
         }
         *self = joined;
         Ok(())
@@ -215,6 +217,14 @@ mod tests {
         assert!(others.add(&library("c", "h"), false).is_ok() && others.add(&library("d", "G"), false).is_ok());
         assert_eq!(libraries.join(&others, true), Err("ERR Function G already exists".to_owned()));
         assert_eq!(libraries.counts(), (1, 1), "nothing of it is added");
+        // Each function is in the other library.
+        let (mut before, mut after) = (Libraries::default(), Libraries::default());
+        assert!(before.add(&library("one", "f"), false).is_ok() && before.add(&library("two", "g"), false).is_ok());
+        assert!(after.add(&library("one", "g"), false).is_ok() && after.add(&library("two", "f"), false).is_ok());
+        assert!(before.join(&after, false).is_err());
+        assert_eq!(before.join(&after, true), Ok(()));
+        assert_eq!(before.encode(), after.encode());
+        assert!(before.function("f").is_some_and(|(of, _)| of.loaded.name == "two"));
         assert!(Libraries::decode(b"\x01").is_err());
         let dump = libraries.dump();
         assert_eq!(Libraries::of_dump(&dump).unwrap().encode(), libraries.encode());

@@ -81,6 +81,8 @@ impl Meter {
         self.allocation.set_bounds(memory_bytes_max, self.bytes_left());
         let of_number = if engine < EngineVersion::Fifth { 0 } else { SCRIPT_NUMBER_INSTRUCTIONS };
         self.allocation.count_later(engine >= EngineVersion::Sixth);
+        self.allocation.count_newest(engine >= EngineVersion::Seventh);
+        self.allocation.number_anew();
         self.allocation.set_number_bytes((of_number * self.bytes_per_instruction()) as usize);
         self.memory_bytes_max.set(memory_bytes_max);
         lua::count_by(Some(self.allocation.clone()));
@@ -92,6 +94,7 @@ impl Meter {
 
     /// The run is over: what follows is not bounded.
     pub(super) fn finish(&self) {
+        lua::end_run();
         lua::count_by(None);
         self.allocation.set_bounds(usize::MAX, u64::MAX);
     }
@@ -120,7 +123,7 @@ impl Meter {
         match self.engine.get() {
             EngineVersion::First | EngineVersion::Second | EngineVersion::Third => SCRIPT_BYTES_PER_INSTRUCTION_BEFORE,
             EngineVersion::Fourth => SCRIPT_BYTES_PER_INSTRUCTION_FOURTH,
-            EngineVersion::Fifth | EngineVersion::Sixth => SCRIPT_BYTES_PER_INSTRUCTION,
+            EngineVersion::Fifth | EngineVersion::Sixth | EngineVersion::Seventh => SCRIPT_BYTES_PER_INSTRUCTION,
         }
     }
 
@@ -164,9 +167,10 @@ impl Meter {
         self.work(NATIVE_CALL_INSTRUCTIONS + self.instructions_of(bytes))
     }
 
-    /// Another look at the budget.
+    /// Another look at the budget: after so many instructions, or earlier.
     pub(super) fn count(&self) -> mlua::Result<VmState> {
-        self.spend(u64::from(INSTRUCTIONS_AT_ONCE)).map(|()| VmState::Continue)
+        let ran = lua::instructions_run(INSTRUCTIONS_AT_ONCE);
+        self.spend(u64::from(ran)).map(|()| VmState::Continue)
     }
 
     /// Work that Lua counts as none has been done, and is worth so many instructions.
@@ -187,6 +191,11 @@ impl Meter {
     /// What earlier engines than the sixth counted for too little is worth so many instructions more.
     pub(super) fn later(&self, instructions: u64) -> mlua::Result<()> {
         self.spend_since(EngineVersion::Sixth, instructions)
+    }
+
+    /// What earlier engines than the seventh counted for nothing, or too little, is worth so many instructions more.
+    pub(super) fn since_seventh(&self, instructions: u64) -> mlua::Result<()> {
+        self.spend_since(EngineVersion::Seventh, instructions)
     }
 
     /// Work is worth so many instructions, by the rules of that engine and later ones.
@@ -312,6 +321,14 @@ mod tests {
             assert!(meter.more(9).is_ok() && meter.steps(1).is_ok());
             assert_eq!(meter.instructions(), expected + 1, "{engine:?}");
         }
+        for engine in EngineVersion::ALL {
+            meter.begin(1_000_000, usize::MAX, engine);
+            assert!(meter.later(5).is_ok() && meter.since_seventh(7).is_ok());
+            let expected =
+                u64::from(engine >= EngineVersion::Sixth) * 5 + u64::from(engine >= EngineVersion::Seventh) * 7;
+            assert_eq!(meter.instructions(), expected, "{engine:?}");
+        }
+        meter.finish();
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! The functions in Rust of which the prelude makes what scripts see.
 
-use super::calls::Calls;
+use super::calls::{Calls, WORD_INSTRUCTIONS, Word};
 use super::context::EngineVersion;
 use super::direct::{bound_all, directly};
-use super::library::Arguments;
+use super::library::{Arguments, format_g};
 use super::meter::Meter;
 use super::patterns;
 use super::raised::{PRELUDE, Raised};
 use super::stand_in::{less, stand_in};
-use super::values::{number_of, text_of};
+use super::values::number_of;
 use mlua::{Lua, MultiValue, Table, Value};
 use resp::{Proto, table};
 use sha1::{Digest, Sha1};
@@ -36,10 +36,10 @@ pub(super) fn natives(
     natives
         .raw_set("error_text", lua.create_function(|lua, text: mlua::String| lua.create_string(error_text(&text)))?)?;
     natives.raw_set("position", lua.create_function(|lua, ()| Ok(position(lua)))?)?;
+    let of = (meter.clone(), calls.clone());
+    natives.raw_set("acl_check_cmd", lua.create_function(move |lua, words: MultiValue| may_run(lua, &of, &words))?)?;
     let of = meter.clone();
-    natives.raw_set("acl_check_cmd", lua.create_function(move |_, words: MultiValue| may_run(&of, &words))?)?;
-    let of = meter.clone();
-    natives.raw_set("log", lua.create_function(move |_, args: MultiValue| log_of(&of, &args))?)?;
+    natives.raw_set("log", lua.create_function(move |lua, args: MultiValue| log_of(lua, &of, &args))?)?;
     natives.raw_set("set_repl", lua.create_function(|_, args: MultiValue| set_repl(&args))?)?;
     natives.raw_set(
         "value_of",
@@ -63,6 +63,7 @@ pub(super) fn natives(
                 .front()
                 .and_then(number_of)
                 .ok_or_else(|| Raised::here(lua, "bad argument #1 to 'randomseed' (number expected)"))?;
+            of.since_seventh(MATHS_INSTRUCTIONS)?;
             of.seed(seed as i64 as u64);
             Ok(())
         })?,
@@ -104,10 +105,21 @@ fn sha1_of(lua: &Lua, meter: &Meter, args: &MultiValue) -> mlua::Result<mlua::St
     if args.len() != 1 {
         return Err(Raised::reply("ERR wrong number of arguments"));
     }
-    let text = args.front().and_then(text_of).unwrap_or_default();
+    let number =
+        args.front().filter(|_| EngineVersion::of_state(lua) >= EngineVersion::Seventh).and_then(|value| match value {
+            Value::Integer(n) => Some(*n as f64),
+            Value::Number(n) => Some(*n),
+            _ => None,
+        });
+    let word = match number {
+        // As Lua makes a text of it. Engines before the seventh have more digits.
+        Some(number) => Some(Word::OfNumber(SmallVec::from_slice(format_g(number, 14).as_bytes()))),
+        None => args.front().and_then(Word::of),
+    };
+    let text: &[u8] = word.as_deref().unwrap_or_default();
     meter.work(text.len() as u64 / 8)?;
     meter.values(text.len() as u64 / 2)?;
-    lua.create_string(sha1_hex(&text))
+    lua.create_string(sha1_hex(text))
 }
 
 /// Functions over patterns, and others that do much in one instruction.
@@ -235,6 +247,7 @@ fn maths(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
 
 /// As Redis has it: Lua's own with other bits.
 fn random(lua: &Lua, meter: &Meter, args: &MultiValue) -> mlua::Result<f64> {
+    meter.since_seventh(MATHS_INSTRUCTIONS)?;
     let r = meter.random();
     let bound = |at: usize| {
         let number = args.get(at).and_then(number_of);
@@ -254,11 +267,37 @@ fn random(lua: &Lua, meter: &Meter, args: &MultiValue) -> mlua::Result<f64> {
     Ok((r * (high - low + 1.0)).floor() + low)
 }
 
-/// Bytes of a word that a script logs, as in Redis.
+/// Bytes of a line that a script logs: what Redis allows its own.
 const LOGGED_BYTES_MAX: usize = 1024;
 
-fn log_of(meter: &Meter, args: &MultiValue) -> mlua::Result<()> {
+/// Charges a run for the words that a function is given which are read, from the seventh engine on.
+fn charge_words(lua: &Lua, meter: &Meter, words: &MultiValue) -> mlua::Result<()> {
+    if EngineVersion::of_state(lua) < EngineVersion::Seventh {
+        return Ok(());
+    }
+    let bytes: usize = words.iter().filter_map(Value::as_string).map(|text| text.as_bytes().len()).sum();
+    meter.work(words.len() as u64 * WORD_INSTRUCTIONS + meter.instructions_of(bytes))
+}
+
+/// The texts and numbers among the values, with spaces between, as far as there is room.
+fn logged_line<'a>(values: impl Iterator<Item = &'a Value>) -> Vec<u8> {
+    let mut line = Vec::new();
+    for (place, word) in values.filter_map(Word::of).enumerate() {
+        if place > 0 {
+            line.push(b' ');
+        }
+        let room = LOGGED_BYTES_MAX.saturating_sub(line.len());
+        line.extend_from_slice(&word[..word.len().min(room)]);
+        if line.len() >= LOGGED_BYTES_MAX {
+            break;
+        }
+    }
+    line
+}
+
+fn log_of(lua: &Lua, meter: &Meter, args: &MultiValue) -> mlua::Result<()> {
     meter.work(SCRIPT_CALL_INSTRUCTIONS)?;
+    charge_words(lua, meter, args)?;
     if args.len() < 2 {
         return Err(Raised::reply("ERR redis.log() requires two arguments or more."));
     }
@@ -270,10 +309,7 @@ fn log_of(meter: &Meter, args: &MultiValue) -> mlua::Result<()> {
         3 => log::Level::Warn,
         _ => return Err(Raised::reply("ERR Invalid debug level.")),
     };
-    let words: Vec<_> = args.iter().skip(1).filter_map(text_of).collect();
-    let shown = |word: &[u8]| String::from_utf8_lossy(&word[..word.len().min(LOGGED_BYTES_MAX)]).into_owned();
-    let words: Vec<_> = words.iter().map(|word| shown(word)).collect();
-    log::log!(level, "a script says: {}", words.join(" "));
+    log::log!(level, "a script says: {}", String::from_utf8_lossy(&logged_line(args.iter().skip(1))));
     Ok(())
 }
 
@@ -326,21 +362,25 @@ fn position(lua: &Lua) -> (Option<String>, Option<usize>) {
 }
 
 /// Whether the user of the script may run a command.
-fn may_run(meter: &Meter, words: &MultiValue) -> mlua::Result<bool> {
+fn may_run(lua: &Lua, (meter, calls): &(Rc<Meter>, Rc<Calls>), words: &MultiValue) -> mlua::Result<bool> {
     if words.is_empty() {
         return Err(Raised::reply("ERR Please specify at least one argument for this redis lib call"));
     }
     meter.later(20)?;
-    let texts: Option<Vec<_>> = words.iter().map(text_of).collect();
+    if EngineVersion::of_state(lua) >= EngineVersion::Seventh {
+        meter.work(SCRIPT_CALL_INSTRUCTIONS)?;
+    }
+    charge_words(lua, meter, words)?;
+    let texts: Option<SmallVec<[Word<'_>; 8]>> = words.iter().map(Word::of).collect();
     let texts =
         texts.ok_or_else(|| Raised::reply("ERR Lua redis lib command arguments must be strings or integers"))?;
-    let args: Vec<&[u8]> = texts.iter().map(SmallVec::as_slice).collect();
+    let args: SmallVec<[&[u8]; 8]> = texts.iter().map(|word| &**word).collect();
     let spec = args.first().and_then(|name| table::lookup(name)).and_then(|spec| match args.get(1) {
         Some(name) if spec.is_container() => table::subcommand(spec, name),
         _ => Some(spec),
     });
-    let unknown = || Raised::reply("ERR Invalid command passed to redis.acl_check_cmd()");
-    spec.map(|spec| meter.denies(spec, &args).is_none()).ok_or_else(unknown)
+    let spec = spec.ok_or_else(|| Raised::reply("ERR Invalid command passed to redis.acl_check_cmd()"))?;
+    calls.may_run(spec, &args)
 }
 
 /// `7.0.15` as 0x0007000f.
@@ -351,6 +391,7 @@ fn version_number(version: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -361,5 +402,16 @@ mod tests {
         assert_eq!(number(EngineVersion::Second), 0x0007_000F);
         assert_eq!(number(EngineVersion::Third), 0x0007_0407);
         assert!(is_sha(sha1_hex(b"").as_bytes()) && !is_sha(b"e0e1") && !is_sha(&[b'g'; 40]));
+    }
+
+    #[test]
+    fn a_line_that_is_logged_has_a_bound() {
+        let lua = Lua::new();
+        let long = Value::String(lua.create_string("x".repeat(1000)).unwrap());
+        let values = [Value::Number(1.5), Value::Nil, Value::Integer(7), long.clone()];
+        assert_eq!(logged_line(values[..3].iter()), b"1.5 7");
+        assert_eq!(logged_line(values.iter()).len(), 6 + 1000);
+        let line = logged_line(std::iter::repeat_n(&long, 6000));
+        assert_eq!((line.len(), line[1000], line[1001]), (LOGGED_BYTES_MAX, b' ', b'x'));
     }
 }

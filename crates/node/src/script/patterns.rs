@@ -1,14 +1,17 @@
 //! Lua's patterns, as Lua 5.1 matches them, with every step counted. A pattern of a few bytes may take any number of steps, and no hook of
-//! Lua sees them. The depth of recursion is bounded too.
+//! Lua sees them. Where Lua calls itself, what is to be tried later is kept in memory, which has a bound too.
 
+use super::context::EngineVersion;
 use super::meter::{Meter, NATIVE_CALL_INSTRUCTIONS};
 use super::raised::Raised;
 use mlua::{Error, Lua, MultiValue, Value};
 use vocab::limits::SCRIPT_CAPTURE_INSTRUCTIONS;
 
 const CAPTURES_MAX: usize = 32;
-/// The deepest recursion of the matcher.
-const DEPTH_MAX: usize = 200;
+/// How many matches may be nested in each other: there the stack of Redis ends. Each is of a part of the pattern of its own.
+const DEPTH_MAX: usize = 64 * 1024;
+/// The same for engines before the seventh.
+const DEPTH_MAX_BEFORE: usize = 200;
 /// Steps are counted in units of this many.
 const STEPS_AT_ONCE: u64 = 1000;
 /// Bytes of a pattern that are looked at for the price of one step.
@@ -39,20 +42,57 @@ enum Capture {
     Part(usize, usize),
 }
 
+/// What is done where what is nested in a match has not matched. `s` is a place in the text, `p` one in the pattern.
+#[derive(Clone, Copy)]
+enum Pending {
+    /// An optional item is left out: the match goes on there.
+    WithoutItem { s: usize, p: usize },
+    /// The last capture is taken back.
+    Opened,
+    /// A capture is as it was.
+    Closed { at: usize, was: Capture },
+    /// An item is repeated once less than `count` times from `s` on; what follows on it is at `p`.
+    Fewer { s: usize, count: usize, p: usize },
+    /// The item from `p` to `end` is repeated once more, at `s`.
+    More { s: usize, p: usize, end: usize },
+}
+
+/// Where a match goes on: in the text, and in the pattern.
+#[derive(Clone, Copy)]
+struct At {
+    s: usize,
+    p: usize,
+}
+
+/// What a walk has come to, along what the pattern leaves no choice about.
+enum Walked {
+    /// The match ends there in the text.
+    Found(usize),
+    /// Nothing matches.
+    Failed,
+    /// Another match is nested in this one.
+    Nested(At),
+}
+
 struct Matcher<'a> {
     text: &'a [u8],
     pattern: &'a [u8],
     captures: Vec<Capture>,
-    depth: usize,
+    /// Of each match in which another one is nested, from the outermost on.
+    pending: Vec<Pending>,
+    depth_max: usize,
     steps: u64,
     meter: &'a Meter,
 }
 
 impl<'a> Matcher<'a> {
-    fn new(text: &'a [u8], pattern: &'a [u8], meter: &'a Meter) -> Self {
+    fn new(lua: &Lua, meter: &'a Meter, (text, pattern): (&'a [u8], &'a [u8])) -> Self {
         // As in C, a zero byte ends a pattern.
         let end = pattern.iter().position(|&b| b == 0).unwrap_or(pattern.len());
-        Self { text, pattern: &pattern[..end], captures: Vec::new(), depth: 0, steps: 0, meter }
+        let is_seventh = EngineVersion::of_state(lua) >= EngineVersion::Seventh;
+        let depth_max = if is_seventh { DEPTH_MAX } else { DEPTH_MAX_BEFORE };
+        let (captures, pending) = (Vec::new(), Vec::new());
+        Self { text, pattern: &pattern[..end], captures, pending, depth_max, steps: 0, meter }
     }
 
     /// The first match that begins at `from` or behind; at `from` alone if the pattern says so and may.
@@ -67,7 +107,7 @@ impl<'a> Matcher<'a> {
         let pattern_from = usize::from(is_anchored);
         for start in from..=self.text.len() {
             self.captures.clear();
-            if let Some(end) = self.matches(start, pattern_from)? {
+            if let Some(end) = self.matches(At { s: start, p: pattern_from })? {
                 return Ok(Some((start, end)));
             }
             if is_anchored {
@@ -93,54 +133,97 @@ impl<'a> Matcher<'a> {
         self.pattern.get(p).copied().unwrap_or(0)
     }
 
-    /// Where the match ends that begins at `s`, of the pattern from `p` on.
-    fn matches(&mut self, s: usize, p: usize) -> Matched {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err("pattern too complex".into());
+    /// Where the match ends that begins there.
+    fn matches(&mut self, from: At) -> Matched {
+        self.pending.clear();
+        let mut at = from;
+        loop {
+            at = match self.walk(at)? {
+                Walked::Found(end) => return Ok(Some(end)),
+                Walked::Nested(inner) => inner,
+                Walked::Failed => match self.retry()? {
+                    Some(next) => next,
+                    None => return Ok(None),
+                },
+            };
         }
-        let done = self.matches_here(s, p);
-        self.depth -= 1;
-        done
     }
 
-    fn matches_here(&mut self, mut s: usize, mut p: usize) -> Matched {
+    /// A match is nested in the one that is under way, which goes on with `pending` if that fails.
+    fn nest(&mut self, pending: Pending, s: usize, p: usize) -> Result<Walked, Stop> {
+        self.pending.push(pending);
+        // The outermost one counts too.
+        if self.pending.len() >= self.depth_max {
+            Err("pattern too complex".into())
+        } else {
+            Ok(Walked::Nested(At { s, p }))
+        }
+    }
+
+    /// Where it goes on after the innermost match has failed; none: all have.
+    fn retry(&mut self) -> Result<Option<At>, Stop> {
+        while let Some(pending) = self.pending.pop() {
+            match pending {
+                Pending::WithoutItem { s, p } => return Ok(Some(At { s, p })),
+                Pending::Opened => {
+                    self.captures.pop();
+                }
+                Pending::Closed { at, was } => self.captures[at] = was,
+                Pending::Fewer { s, count, p } => {
+                    if let Some(count) = count.checked_sub(1) {
+                        self.pending.push(Pending::Fewer { s, count, p });
+                        return Ok(Some(At { s: s + count, p }));
+                    }
+                }
+                Pending::More { s, p, end } => {
+                    self.steps((end - p) / BYTES_PER_STEP)?;
+                    if self.is_single(s, p, end) {
+                        self.pending.push(Pending::More { s: s + 1, p, end });
+                        return Ok(Some(At { s: s + 1, p: end + 1 }));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn walk(&mut self, At { mut s, mut p }: At) -> Result<Walked, Stop> {
         loop {
             self.step()?;
             match (self.at(p), self.at(p + 1)) {
-                _ if p >= self.pattern.len() => return Ok(Some(s)),
+                _ if p >= self.pattern.len() => return Ok(Walked::Found(s)),
                 (b'(', b')') => return self.open(s, p + 2, Capture::Position(s)),
                 (b'(', _) => return self.open(s, p + 1, Capture::Unfinished(s)),
                 (b')', _) => return self.close(s, p + 1),
                 (ESCAPE, b'b') => match self.balance(s, p + 2)? {
                     Some(end) => (s, p) = (end, p + 4),
-                    None => return Ok(None),
+                    None => return Ok(Walked::Failed),
                 },
                 (ESCAPE, b'f') => match self.frontier(s, p + 2)? {
                     Some(end) => p = end,
-                    None => return Ok(None),
+                    None => return Ok(Walked::Failed),
                 },
                 (ESCAPE, digit @ b'0'..=b'9') => match self.repeated(s, digit)? {
                     Some(end) => (s, p) = (end, p + 2),
-                    None => return Ok(None),
+                    None => return Ok(Walked::Failed),
                 },
-                (b'$', _) if p + 1 == self.pattern.len() => return Ok((s == self.text.len()).then_some(s)),
+                (b'$', _) if p + 1 == self.pattern.len() => {
+                    return Ok(if s == self.text.len() { Walked::Found(s) } else { Walked::Failed });
+                }
                 _ => {
                     let end = self.class_end(p)?;
                     // A set is scanned twice: for its end, and for the byte.
                     self.steps((end - p) / BYTES_PER_STEP)?;
                     let is_match = self.is_single(s, p, end);
                     match self.at(end) {
-                        b'?' => {
-                            if is_match && let Some(found) = self.matches(s + 1, end + 1)? {
-                                return Ok(Some(found));
-                            }
-                            p = end + 1;
+                        b'?' if is_match => {
+                            return self.nest(Pending::WithoutItem { s, p: end + 1 }, s + 1, end + 1);
                         }
+                        b'?' => p = end + 1,
                         b'*' => return self.longest(s, p, end),
-                        b'+' => return if is_match { self.longest(s + 1, p, end) } else { Ok(None) },
-                        b'-' => return self.shortest(s, p, end),
-                        _ if !is_match => return Ok(None),
+                        b'+' => return if is_match { self.longest(s + 1, p, end) } else { Ok(Walked::Failed) },
+                        b'-' => return self.nest(Pending::More { s, p, end }, s, end + 1),
+                        _ if !is_match => return Ok(Walked::Failed),
                         _ => (s, p) = (s + 1, end),
                     }
                 }
@@ -148,30 +231,22 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    fn open(&mut self, s: usize, p: usize, capture: Capture) -> Matched {
+    fn open(&mut self, s: usize, p: usize, capture: Capture) -> Result<Walked, Stop> {
         if self.captures.len() >= CAPTURES_MAX {
             return Err("too many captures".into());
         }
         self.captures.push(capture);
-        let found = self.matches(s, p)?;
-        if found.is_none() {
-            self.captures.pop();
-        }
-        Ok(found)
+        self.nest(Pending::Opened, s, p)
     }
 
-    fn close(&mut self, s: usize, p: usize) -> Matched {
+    fn close(&mut self, s: usize, p: usize) -> Result<Walked, Stop> {
         let last = self.captures.iter().rposition(|capture| matches!(capture, Capture::Unfinished(_)));
         let last = last.ok_or("invalid pattern capture")?;
         let was = self.captures[last];
         if let Capture::Unfinished(from) = was {
             self.captures[last] = Capture::Part(from, s);
         }
-        let found = self.matches(s, p)?;
-        if found.is_none() {
-            self.captures[last] = was;
-        }
-        Ok(found)
+        self.nest(Pending::Closed { at: last, was }, s, p)
     }
 
     fn balance(&mut self, s: usize, p: usize) -> Matched {
@@ -220,34 +295,13 @@ impl<'a> Matcher<'a> {
         Ok(self.text[s..].starts_with(part).then_some(s + part.len()))
     }
 
-    fn longest(&mut self, s: usize, p: usize, end: usize) -> Matched {
+    fn longest(&mut self, s: usize, p: usize, end: usize) -> Result<Walked, Stop> {
         let mut count = 0;
         while self.is_single(s + count, p, end) {
             self.steps(1 + (end - p) / BYTES_PER_STEP)?;
             count += 1;
         }
-        loop {
-            if let Some(found) = self.matches(s + count, end + 1)? {
-                return Ok(Some(found));
-            }
-            match count.checked_sub(1) {
-                Some(less) => count = less,
-                None => return Ok(None),
-            }
-        }
-    }
-
-    fn shortest(&mut self, mut s: usize, p: usize, end: usize) -> Matched {
-        loop {
-            if let Some(found) = self.matches(s, end + 1)? {
-                return Ok(Some(found));
-            }
-            self.steps((end - p) / BYTES_PER_STEP)?;
-            if !self.is_single(s, p, end) {
-                return Ok(None);
-            }
-            s += 1;
-        }
+        self.nest(Pending::Fewer { s, count, p: end + 1 }, s + count, end + 1)
     }
 
     /// The end of the single item at `p`.
@@ -399,7 +453,7 @@ pub(super) fn find(
             None => vec![Value::Nil],
         }));
     }
-    let mut matcher = Matcher::new(text, pattern, meter);
+    let mut matcher = Matcher::new(lua, meter, (text, pattern));
     let found = matcher.search(from, true).map_err(|stop| raise(lua, stop))?;
     let Some((start, end)) = found else { return Ok(MultiValue::from_vec(vec![Value::Nil])) };
     let mut values = vec![number(start + 1), number(end)];
@@ -415,7 +469,7 @@ pub(super) fn match_of(
     init: i64,
 ) -> mlua::Result<MultiValue> {
     scan(pattern, meter)?;
-    let mut matcher = Matcher::new(text, pattern, meter);
+    let mut matcher = Matcher::new(lua, meter, (text, pattern));
     let found = matcher.search(start_of(init, text.len()), true).map_err(|stop| raise(lua, stop))?;
     let Some(found) = found else { return Ok(MultiValue::from_vec(vec![Value::Nil])) };
     matcher.all(lua, found, true).map(MultiValue::from_vec).map_err(|stop| raise(lua, stop))
@@ -434,7 +488,7 @@ pub(super) fn next_match(
         return Ok(MultiValue::new());
     }
     scan(pattern, meter)?;
-    let mut matcher = Matcher::new(text, pattern, meter);
+    let mut matcher = Matcher::new(lua, meter, (text, pattern));
     let found = matcher.search(from, may_be_anchored).map_err(|stop| raise(lua, stop))?;
     let Some((start, end)) = found else { return Ok(MultiValue::new()) };
     let mut values = vec![Value::Number(start as f64), Value::Number(end as f64)];
@@ -452,7 +506,7 @@ pub(super) fn replace(
 ) -> mlua::Result<(Vec<u8>, usize)> {
     scan(pattern, meter)?;
     let (mut made, mut at, mut count) = (Vec::new(), 0, 0);
-    let mut matcher = Matcher::new(text, pattern, meter);
+    let mut matcher = Matcher::new(lua, meter, (text, pattern));
     let is_anchored = matcher.pattern.first() == Some(&b'^');
     while count < count_max {
         let found = matcher.search(at, true).map_err(|stop| raise(lua, stop))?;

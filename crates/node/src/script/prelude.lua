@@ -16,8 +16,9 @@ local raw = {
 }
 local real = raw.getfenv(0)
 
--- Stand-ins of protected tables, and what they stand for.
+-- Stand-ins of protected tables, and what they stand for: that no function gives to a script, which could write there what others would run.
 local content_of = {}
+raw.walk = native.walk(content_of)
 -- Functions of this file: their environments cannot be changed.
 local own = {}
 
@@ -113,7 +114,7 @@ end
 
 local function pairs_of(t)
   local content = content_of[t]
-  if content then return raw.next, content, nil end
+  if content then return raw.walk, t, nil end
   if type(t) == "table" then check_order(t, 2) end
   if type(t) ~= "table" then
     error("bad argument #1 to 'pairs' (table expected, got " .. (t == nil and "no value" or type(t)) .. ")", 2)
@@ -518,6 +519,16 @@ if native.later then
     end
     return raw.sort(t, ...)
   end
+end
+
+-- From the seventh engine on: `prelude_seventh.lua`.
+
+if native.seventh then
+  setfenv(native.seventh, environment)
+  native.seventh(native, raw, {
+    error = error, type = type, select = select, builtins = builtins, maths = maths, tables = tables, coroutines = coroutines,
+    content_of = content_of, shown = shown, number_of = number_of, null = libraries.cjson.null, READ_ONLY = READ_ONLY,
+  })
 end
 
 -- Functions of this file have those in C stand in for them, but for three: what they call is what errors are about.

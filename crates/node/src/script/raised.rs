@@ -31,6 +31,11 @@ impl Raised {
         Error::external(Self::Text(format!("{}{text}", line_of_caller(lua))))
     }
 
+    /// A text without a line, as Lua itself raises one in a function in C.
+    pub(super) fn text(text: &str) -> Error {
+        Error::external(Self::Text(text.to_owned()))
+    }
+
     /// The text of an error reply.
     pub(super) fn reply(text: impl Into<String>) -> Error {
         Error::external(Self::Reply(text.into()))

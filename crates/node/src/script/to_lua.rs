@@ -5,6 +5,11 @@ use mlua::{IntoLua, Lua, Table};
 use resp::{Proto, Value};
 use vocab::limits::SCRIPT_ANSWER_INSTRUCTIONS;
 
+/// Charges a run for the parts of an answer: of all its arrays and maps, each key and each value.
+pub(super) fn charge_parts(meter: &Meter, parts: usize) -> mlua::Result<()> {
+    meter.values(parts as u64 * SCRIPT_ANSWER_INSTRUCTIONS)
+}
+
 /// The value of a reply, in the shape that Redis gives it.
 pub(super) fn to_lua(lua: &Lua, meter: &Meter, value: &Value, proto: Proto) -> mlua::Result<mlua::Value> {
     let parts = match value {
@@ -12,7 +17,7 @@ pub(super) fn to_lua(lua: &Lua, meter: &Meter, value: &Value, proto: Proto) -> m
         Value::Map(pairs) => 2 * pairs.len(),
         _ => 0,
     };
-    meter.values(parts as u64 * SCRIPT_ANSWER_INSTRUCTIONS)?;
+    charge_parts(meter, parts)?;
     Ok(match value {
         Value::Simple(text) => with_field(lua, "ok", text.as_bytes())?,
         Value::Error(text) => {

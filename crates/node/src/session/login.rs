@@ -140,18 +140,21 @@ pub(super) enum LoggedIn {
 pub(super) fn log_in(session: &mut Session, credentials: Credentials<'_>, word: &[u8], host: &dyn Host) -> LoggedIn {
     let next_ms = session.entry.ip().and_then(|ip| host.access_control().delay.next_ms(ip));
     // It was held back before; in a transaction that was when it was queued, and others have failed since.
-    let is_slowed = next_ms.is_some_and(|next_ms| next_ms > host.now_us() / 1000);
-    let known = (!is_slowed).then(|| credentials.known(session, host));
+    let is_early = next_ms.is_some_and(|next_ms| next_ms > host.now_us() / 1000);
+    let known = (!is_early).then(|| credentials.known(session, host));
+    // A transaction is not held back: what was found out when it was queued may be forgotten, and to compare takes long.
+    let is_unknown = session.in_multi() && matches!(known, Some(Known::Unknown(..) | Known::Busy));
+    let is_slowed = is_early || is_unknown;
     let is_rescued = matches!(known, Some(Known::Rescued));
     let user = match known {
         Some(Known::Right(user)) => Some(user),
         Some(Known::Rescued) => Some(Arc::new(User::unrestricted(DEFAULT_USER))),
         // It was held back for too long, or what was found out is forgotten already.
-        Some(Known::Unknown(user, check)) => {
+        Some(Known::Unknown(user, check)) if !is_unknown => {
             let is_right = check.run(&host.access_control().logins);
             user.filter(|_| is_right)
         }
-        Some(Known::Wrong | Known::Busy) | None => None,
+        Some(Known::Wrong | Known::Busy | Known::Unknown(..)) | None => None,
     };
     let refusal = if is_slowed { "too many wrong passwords from there" } else { "wrong user or password" };
     let noted_user = noted(credentials.user);

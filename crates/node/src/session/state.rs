@@ -707,6 +707,11 @@ impl Session {
         self.written.note_early(entry, is_applied);
     }
 
+    /// Of the writes that were answered before their entries were committed, those that are known to be applied are not lost any more.
+    pub fn settle_early(&mut self, is_applied: impl FnMut(EntryId) -> bool) {
+        self.written.settle(is_applied);
+    }
+
     /// Whether it may not run such a command now, whatever its arguments are: it has not logged in, or only listens.
     #[must_use]
     pub fn shuts_out(&self, spec: &CommandSpec, host: &dyn Host) -> bool {

@@ -45,6 +45,20 @@ impl Written {
         }
     }
 
+    /// Entries that were answered early and are known to be applied are not replaced any more: the shard's index covers them from
+    /// then on.
+    pub fn settle(&mut self, mut is_applied: impl FnMut(EntryId) -> bool) {
+        let mut at = 0;
+        while let Some(entry) = self.early.get(at).copied() {
+            if is_applied(entry) {
+                self.early.remove(at);
+                self.note(entry.shard, entry.index);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
     /// Waits for an entry that may not be committed, too.
     pub fn raise_early(&mut self, entry: EntryId) {
         self.note_early(entry, |_| true);
@@ -77,6 +91,13 @@ impl Written {
     #[must_use]
     pub fn early(&self) -> &[EntryId] {
         &self.early
+    }
+
+    /// The shards of all that counts, each once.
+    pub fn counted_shards(&self) -> impl Iterator<Item = ShardId> {
+        let is_other = move |entry: &&EntryId| !self.shards.iter().any(|(shard, _)| *shard == entry.shard);
+        let early = self.early.iter().filter(is_other).map(|entry| entry.shard);
+        self.shards.iter().map(|(shard, _)| *shard).chain(early)
     }
 
     /// Whether there were more shards than are remembered: then the last entry of every shard that this node leads
@@ -187,6 +208,19 @@ mod tests {
         assert_eq!(note(entry(2, 6, 3), true), [entry(1, 9, 8), entry(2, 6, 3)], "it is on a majority");
         (10..10 + WAIT_SHARDS_MAX as u32).for_each(|shard| written.note_early(entry(shard, 1, 1), |_| false));
         assert!(written.beyond() && written.early().len() == WAIT_SHARDS_MAX);
+    }
+
+    #[test]
+    fn of_what_was_answered_early_the_index_counts_once_it_is_applied() {
+        let entry = |shard: u32, index: u64| EntryId { shard: ShardId(shard), index, term: 1 };
+        let mut written = Written::default();
+        written.note(ShardId(2), 9);
+        [entry(1, 5), entry(2, 7), entry(3, 4)].into_iter().for_each(|early| written.raise_early(early));
+        assert!(written.counted_shards().eq([2, 1, 3].map(ShardId)));
+        written.settle(|early| early.shard != ShardId(3));
+        assert_eq!(written.early(), [entry(3, 4)]);
+        assert_eq!(written.shards(), [(ShardId(1), 5), (ShardId(2), 9)]);
+        assert!(written.counted_shards().eq([1, 2, 3].map(ShardId)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Why an entry could not be applied.
 
 use crate::Fault;
+use vocab::ShardId;
 
 /// Why an entry could not be applied.
 #[derive(Debug)]
@@ -21,7 +22,18 @@ impl ApplyError {
         }
     }
 
-    /// Whether it comes of the entry, so that every replica meets it, rather than of this replica's disk.
+    /// What an operator can do about entry `index`, to be told behind the error.
+    pub(super) fn advice(&self, shard: ShardId, index: u64) -> String {
+        if !self.is_of_entry() {
+            return String::new();
+        }
+        format!(
+            "; if other replicas have applied it, this one is to be rebuilt from them; if none can, --skip-entry {shard}:{index} on each node \
+             that has one goes on without it"
+        )
+    }
+
+    /// Whether it comes of the entry, so that every replica of the same release meets it, rather than of this replica's disk.
     pub(super) fn is_of_entry(&self) -> bool {
         match self {
             Self::Malformed(_)

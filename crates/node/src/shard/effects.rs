@@ -161,9 +161,8 @@ pub trait Effects: Answers {
         Pops::GoingOn
     }
 
-    /// The newest rules that a node is known to evaluate commands by where an entry says so.
-    fn rules(&self, node: NodeId) -> Rules {
-        let _ = node;
+    /// The newest rules that all nodes to which a replica may move are known to evaluate commands by where an entry says so.
+    fn rules(&self) -> Rules {
         Rules::NEWEST
     }
 

@@ -4,6 +4,7 @@
 use super::effects::{Effects, SnapshotTask, SplitTask};
 use super::prefetch::PrefetchItem;
 use super::ticket::{Answers, Ticket};
+use crate::entry_id::EntryId;
 use crate::peer_protocol::PeerMessage;
 use crate::shard_handle::ShardHandle;
 use crate::subscriber::Subscriber;
@@ -25,6 +26,8 @@ pub(super) struct Shell {
     pub(super) prefetches: Vec<usize>,
     /// The request numbers and the encoded answers, in order.
     pub(super) answers: Vec<(u64, String)>,
+    /// The entries of those of them that were made before their entry was committed.
+    pub(super) early: Vec<EntryId>,
     pub(super) seals: usize,
     pub(super) snapshots: Vec<SnapshotTask>,
     pub(super) splits: Vec<SplitTask>,
@@ -41,6 +44,7 @@ impl Answers for Shell {
             let tracker = Tracker { client: Subscriber::default(), no_loop: false };
             keys.add([&b"a"[..]].into_iter(), tracker);
         }
+        self.early.extend(ticket.early);
         self.answers.push((ticket.sequence, String::from_utf8_lossy(reply).into_owned()));
     }
 }

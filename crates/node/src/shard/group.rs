@@ -65,7 +65,8 @@ pub(super) fn tell_followers(replica: &Replica, handle: &ShardHandle) {
     let leads = replica.is_leader();
     let followers = if leads { replica.followers() } else { Vec::new() };
     let heard = followers.iter().filter(|follower| follower.active && !follower.learner);
-    handle.set_followers(heard.map(|follower| follower.matched).collect());
+    let term = if leads { replica.term() } else { 0 };
+    handle.followers().tell(term, heard.map(|follower| follower.matched).collect());
     handle.set_group(leads.then(|| report(replica, &followers)));
 }
 

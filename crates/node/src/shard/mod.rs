@@ -48,7 +48,8 @@ pub(crate) use prepared_write::CommandRows;
 pub use prepared_write::PreparedWrite;
 pub(crate) use proposer::Proposer;
 pub use scripts::{
-    NOSCRIPT, declared_keys, function_command, script_as, script_command, slot_of_script, without_namespace,
+    NOSCRIPT, declared_keys, function_command, script_as, script_command, script_without_context, slot_of_script,
+    without_namespace,
 };
 pub(crate) use ticket::refuse;
 pub use ticket::{Answers, Ticket, Write};
@@ -257,11 +258,7 @@ impl Shard {
         } else {
             Bounding::None
         };
-        let rules = if all_read && self.proposals.are_ruled() {
-            self.group.nodes().map(|node| effects.rules(node)).min().unwrap_or(Rules::NEWEST)
-        } else {
-            Rules::First
-        };
+        let rules = if all_read && self.proposals.are_ruled() { effects.rules() } else { Rules::First };
         let evaluation = self.evaluation;
         let terms = EntryTerms { now_ms, evaluation, keeps_changes, pops, bounding, rules };
         self.proposals.propose(&mut self.replica, &self.handle, terms, now, effects)
@@ -524,11 +521,7 @@ impl Shard {
                 return false;
             }
             // The replica must not go on past an entry that it could not apply, nor answer from what it has.
-            let advice = if error.is_of_entry() {
-                format!("; --skip-entry {shard}:{index} on each node that has a replica goes on without it")
-            } else {
-                String::new()
-            };
+            let advice = error.advice(shard, index);
             let detail = format!("entry {index} of shard {shard} cannot be applied: {error}{advice}");
             refuse_all(&detail, &own.tickets, effects);
             self.breaks(detail);

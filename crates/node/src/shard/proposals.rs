@@ -6,6 +6,7 @@ use super::pending::Pending;
 use super::script_lane::ScriptLane;
 use super::{Answers, CommandRows, Effects, KeyHash, Proposer, Ticket, Write, refuse};
 use crate::ShardHandle;
+use crate::entry_id::EntryId;
 use crate::format::entry::{Bounding, CollectFrom, EntryBuilder, EntryTerms, Split};
 use crate::format::key_bound::KeyBound;
 use crate::format::packing::Packing;
@@ -130,6 +131,25 @@ fn bounds_of(bounds: &[KeyBound], tickets: &[Ticket]) -> Vec<KeyBound> {
         }
     }
     found.into_iter().map(|at| bounds[at]).collect()
+}
+
+/// Answers those clients of an entry, which is proposed, that do not wait until it is committed: `early` are their places among
+/// the tickets, and the answers.
+fn answer_early(
+    early: &[(usize, &'static [u8])],
+    tickets: &mut [Ticket],
+    (entry, handle): (EntryId, &ShardHandle),
+    effects: &mut dyn Effects,
+) {
+    if early.is_empty() {
+        return;
+    }
+    // Before the first answer: a WAIT that follows one counts who holds it.
+    handle.followers().note_early(entry);
+    for (at, reply) in early {
+        let ticket = std::mem::replace(&mut tickets[*at], Ticket::NONE);
+        effects.answer(&Ticket { early: Some(entry), ..ticket }, reply);
+    }
 }
 
 impl Proposals {
@@ -314,10 +334,8 @@ impl Proposals {
             };
             match proposed {
                 Ok((index, term)) => {
-                    for (at, reply) in pending.early.drain(..) {
-                        let ticket = std::mem::replace(&mut pending.tickets[at], Ticket::NONE);
-                        effects.answer(&ticket, reply);
-                    }
+                    let entry = EntryId { shard: handle.id(), index, term };
+                    answer_early(&pending.early, &mut pending.tickets, (entry, handle), effects);
                     self.proposed.push_back(Proposed {
                         index,
                         term,
@@ -346,6 +364,7 @@ impl Proposals {
     /// term for this index or a later one were replaced by another leader's: their clients are sent there. Entries for
     /// an earlier index that were not applied here may have come with a snapshot: their outcome is unknown.
     pub(super) fn take(&mut self, index: u64, term: u64, handle: &ShardHandle, effects: &mut dyn Effects) -> OwnEntry {
+        handle.followers().comes_to(index, term);
         while let Some(front) = self.proposed.pop_front_if(|front| front.index <= index || front.term < term) {
             if front.index == index && front.term == term {
                 self.lane.runs(front.scripts, handle.slow_us());
@@ -509,7 +528,8 @@ impl Proposals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::entry::EncodedCommand;
+    use crate::format::entry::{EncodedCommand, Evaluation, Pops, Rules};
+    use crate::shard::fixture::{Member, Shell, elect_first};
 
     #[test]
     fn what_is_taken_in_before_flushall_comes_before_it() {
@@ -532,6 +552,35 @@ mod tests {
             tickets.map(|ticket| ticket.sequence).collect::<Vec<_>>()
         };
         assert_eq!([next(), next(), next()], [vec![2, 3], vec![4], vec![]]);
+    }
+
+    #[test]
+    fn an_answer_before_the_commit_tells_its_entry() {
+        let mut members = [Member::new(ShardId(1), 1, 1)];
+        elect_first(&mut members);
+        let [Member { handle, replica, .. }] = &mut members;
+        let (mut proposals, mut shell) = (Proposals::default(), Shell::default());
+        let writes =
+            [("SET k v", Acks::None), ("INCR n", Acks::None), ("SET k w", Acks::Majority), ("SET l v", Acks::None)];
+        for (sequence, (line, acks)) in (1..).zip(writes) {
+            let command = EncodedCommand::new(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+            let ticket = Ticket { connection: 1, sequence, acks, ..Ticket::NONE };
+            assert!(proposals.push(&Write::Command(command), &[], ticket));
+        }
+        let terms = EntryTerms {
+            now_ms: 1,
+            evaluation: Evaluation::Second,
+            keeps_changes: true,
+            pops: Pops::GoingOn,
+            bounding: Bounding::None,
+            rules: Rules::NEWEST,
+        };
+        let entry = EntryId { shard: ShardId(1), index: replica.status().last + 1, term: replica.term() };
+        assert!(!proposals.propose(replica, handle, terms, Moment::default(), &mut shell));
+        assert_eq!(shell.answers, [(1, "+OK\r\n".to_owned()), (4, "+OK\r\n".to_owned())]);
+        assert_eq!(shell.early, [entry, entry]);
+        assert_eq!(handle.followers().early(), Some(entry), "it is known where a WAIT asks");
+        assert!(handle.engine().applied_index() < entry.index);
     }
 
     #[test]

@@ -337,6 +337,7 @@ fn report(map: &Map, node: NodeId, leaders: &BTreeMap<ShardId, NodeId>) -> NodeR
             keys: 1000,
             applied: 9,
             last: 9,
+            last_term: 1,
             term: 1,
             leads: leads.then(|| LeaderReport { index: 1, joint: false, members: members.collect() }),
             division: None,

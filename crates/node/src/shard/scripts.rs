@@ -7,7 +7,7 @@ use crate::script_message::ScriptMessage;
 use crate::script_turn::ScriptTurn;
 use crate::script_watch::ScriptWatch;
 use crate::stats::EndedCall;
-use crate::{EncodedCommand, Fault, ReadSpace, WriteSpace};
+use crate::{EncodedCommand, Fault, ReadSpace, Rules, WriteSpace};
 use resp::table::{self, CommandSpec, flag};
 use resp::{Reply, parse_integer};
 use std::sync::{Arc, LazyLock};
@@ -35,6 +35,10 @@ impl<S: ReadSpace + ?Sized> ScriptHost for Commands<'_, S> {
 
     fn is_slice(&self) -> bool {
         self.space.is_slice()
+    }
+
+    fn rules(&self) -> Rules {
+        self.space.rules()
     }
 
     fn afford(&mut self, instructions: u64) -> Result<(), Fault> {
@@ -102,7 +106,9 @@ pub(super) fn run<S: ReadSpace + ?Sized>(
     reply: &mut Reply,
 ) -> Outcome {
     let (context, args) = args.split_last().ok_or("ERR a script without its context")?;
-    let Some(context) = ScriptContext::decode(context) else {
+    // An entry has the source in place of a SHA1: words that end in a context nevertheless are a client's own.
+    let context = ScriptContext::decode(context).filter(|_| command.names != ScriptName::Sha);
+    let Some(context) = context else {
         // Nothing resolved its name: no node has found it.
         return Err(match command.names {
             ScriptName::Sha => NOSCRIPT.into(),
@@ -169,6 +175,14 @@ pub fn script_command(source: &[u8], args: &[&[u8]], context: &ScriptContext, re
     EncodedCommand::new(&words)
 }
 
+/// The command of an entry for a request whose script is not known: nothing stands in the place of its context.
+#[must_use]
+pub fn script_without_context(command: &EncodedCommand) -> EncodedCommand {
+    let mut words = command.args();
+    words.push(b"");
+    EncodedCommand::new(&words)
+}
+
 /// The same command of an entry, for a user who may not run every command: what its script runs is refused by the user's rules.
 #[must_use]
 pub fn script_as(command: &EncodedCommand, user: &Arc<User>) -> EncodedCommand {
@@ -201,7 +215,10 @@ pub fn slot_of_script(
         user: None,
     };
     let source = Source { text, function, keys: &[], argv, words: &[] };
-    let _ = script::run(&source, &context, Rights::Write, &mut probe, &mut Reply::default());
+    // Its answer is for no client, and may be long.
+    let mut reply = Reply::default();
+    reply.discard(true);
+    let _ = script::run(&source, &context, Rights::Write, &mut probe, &mut reply);
     probe.slot
 }
 
@@ -222,6 +239,10 @@ impl ScriptHost for Probe {
 
     fn goes_on_elsewhere(&self) -> bool {
         false
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::NEWEST
     }
 
     fn afford(&mut self, _: u64) -> Result<(), Fault> {
@@ -449,6 +470,67 @@ mod tests {
         }
     }
 
+    /// Answers of all kinds count alike where a new state makes values of Lua of them, and where one does that is used again.
+    #[test]
+    fn the_clock_of_a_script_does_not_tell_where_its_commands_are_answered() {
+        let mut entries = Entries::new();
+        for request in [
+            "RPUSH {k}l a b c 4 5",
+            "HSET {k}h f v g w",
+            "SADD {k}s 1 2 3",
+            "ZADD {k}z 1 a 2.5 b",
+            "XADD {k}x 1-1 f v",
+            "XADD {k}x 1-2 f v g w",
+            "XGROUP CREATE {k}x group 0",
+            "GEOADD {k}g 13.36 38.11 m",
+            "SET {k}t text",
+        ] {
+            let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            assert!(!entries.command(&args).starts_with(b"-"), "{request}");
+        }
+        let calls = [
+            "'LRANGE','{k}l',0,-1",
+            "'LRANGE','{k}none',0,-1",
+            "'GET','{k}t'",
+            "'GET','{k}none'",
+            "'MGET','{k}t','{k}none'",
+            "'INCR','{k}n'",
+            "'SET','{k}t','text'",
+            "'LPOP','{k}none',2",
+            "'HGETALL','{k}h'",
+            "'SMEMBERS','{k}s'",
+            "'SMISMEMBER','{k}s',1,9",
+            "'ZRANGE','{k}z',0,-1,'WITHSCORES'",
+            "'ZSCORE','{k}z','b'",
+            "'ZMSCORE','{k}z','a','none'",
+            "'GEOPOS','{k}g','m','none'",
+            "'XRANGE','{k}x','-','+'",
+            "'XREAD','STREAMS','{k}x',0",
+            "'XPENDING','{k}x','group'",
+            "'XINFO','STREAM','{k}x','FULL'",
+            "'INCR','{k}l'",
+            "'NONE','{k}l'",
+            "'SET','{k}t',{}",
+        ];
+        let mut compared = 0;
+        for (call, proto) in calls.iter().flat_map(|call| [(call, 2), (call, 3)]) {
+            entries.index += 1;
+            let script = format!(
+                "redis.call('SET',KEYS[1],1) redis.setresp({proto}) redis.pcall({call}) redis.pcall({call}) \
+                 return tostring(os.clock()*1e8)"
+            );
+            let entry = entries.entry_of(&[b"EVAL", script.as_bytes(), b"1", b"k"]).unwrap();
+            let args = entry.args();
+            let (done, answer, _) = entries.at(Place::Aside, &args);
+            assert!(done.is_ok() && answer.starts_with(b"$"), "{call}: {}", answer.escape_ascii());
+            if let (Ok(()), there, _) = entries.at(Place::EventLoop(LoopBudget::default()), &args) {
+                assert_eq!(there.escape_ascii().to_string(), answer.escape_ascii().to_string(), "{call}, {proto}");
+                compared += 1;
+            }
+        }
+        assert!(compared > calls.len(), "an event loop answers most of them: {compared}");
+    }
+
     /// `Entries` runs each script in a new state and in one that is used again, and compares what these come to.
     #[test]
     fn calls_come_to_the_same_in_a_state_that_is_used_again() {
@@ -639,6 +721,143 @@ mod tests {
         ] {
             let answer = String::from_utf8(entries.command(&[b"EVAL", work.as_bytes(), b"0"])).unwrap();
             assert!(answer.contains(expected), "{work}: {answer}");
+        }
+    }
+
+    #[test]
+    fn what_is_passed_to_functions_counts_by_the_rules_of_the_seventh_engine() {
+        let mut entries = Entries::new();
+        entries.context.instructions_max = 1_000_000;
+        let patterns: Vec<String> = (0..100).map(|number| format!("~p{number}*")).collect();
+        let rules = format!("resetchannels {} +@all", patterns.join(" "));
+        let user = Arc::new(User::of_rules("u", rules.as_bytes()).unwrap());
+        for (is_of_user, work) in [
+            (false, "for i=1,100 do redis.log(0,s) end"),
+            (false, "for i=1,100 do redis.acl_check_cmd('GET',s) end"),
+            (false, "for i=1,30 do redis.acl_check_cmd('DEL',unpack(t)) end"),
+            (false, "for i=1,30 do redis.pcall('DEL',unpack(t)) end"),
+            (false, "t[4000]={} for i=1,30 do redis.pcall('DEL',unpack(t)) end"),
+            (true, "for i=1,3 do redis.acl_check_cmd('DEL',unpack(t)) end"),
+            (true, "for i=1,3 do redis.pcall('DEL',unpack(t)) end"),
+            (false, "for i=1,100 do pcall(cjson.encode,{s,tostring}) end"),
+            (false, "for i=1,100 do pcall(struct.pack,'c0c0',s,{}) end"),
+            (false, "for i=1,700 do cjson.new() end"),
+        ] {
+            entries.context.user = is_of_user.then(|| user.clone());
+            let script = format!("local s,t=('x'):rep(100000),{{}} for i=1,4000 do t[i]='k' end {work} return 1");
+            for (engine, expected) in [(EngineVersion::Sixth, ":1\r\n"), (EngineVersion::Seventh, "more instructions")]
+            {
+                entries.context.engine = engine;
+                let answer = String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"1", b"k"])).unwrap();
+                assert!(answer.contains(expected), "{engine:?}, {work}: {answer}");
+            }
+        }
+    }
+
+    #[test]
+    fn libraries_do_as_those_of_redis_by_the_rules_of_the_seventh_engine() {
+        let mut entries = Entries::new();
+        for (script, sixth, seventh) in [
+            ("return struct.unpack('bc0','\\255abc')", "$0\r\n", "data string too short"),
+            ("return {struct.unpack('dc0',struct.pack('d',0/0)..'abc')}", "$0\r\n", "data string too short"),
+            ("return {struct.unpack('c2c0','03abc')}", "needs a previous size", "*2\r\n$3\r\nabc\r\n:6\r\n"),
+            ("return {struct.unpack('c4c0','0x02abc')}", "needs a previous size", "*2\r\n$2\r\nab\r\n:7\r\n"),
+            ("return {struct.unpack('c3c0','infabc')}", "needs a previous size", "*2\r\n$0\r\n\r\n:4\r\n"),
+            ("return {struct.unpack('c2c0','xxabc')}", "needs a previous size", "needs a previous size"),
+            (
+                "return redis.sha1hex(1/3)",
+                "469ac555e5db6267befee7356a7e4c365569226f",
+                "84910dc3dc7e0d7252c72e18174a1bee6d2077b8",
+            ),
+            ("return redis.sha1hex(1e15)", "$40\r\n", "29649fb9b5a7f057fcfd4d03bc770039deb636be"),
+            ("return #('a'):rep(300):match(('a?'):rep(300))", "pattern too complex", ":300\r\n"),
+            ("return #('a'):rep(70000):match(('a?'):rep(70000))", "pattern too complex", "pattern too complex"),
+            ("return cjson.encode({[1700000000000]=1})", "excessively sparse array", "{\"1700000000000\":1}"),
+            ("return cjson.encode({[2^31]=1})", "excessively sparse array", "{\"2147483648\":1}"),
+            ("return cjson.encode({[2^31-1]=1})", "excessively sparse array", "excessively sparse array"),
+            ("return cjson.encode({[2^31]=1,[3]=2})", "excessively sparse array", "[null,null,2]"),
+            ("return cmsgpack.unpack('\\129\\192\\1')", "more memory", "-ERR table index is nil script: "),
+            (
+                "return cmsgpack.unpack('\\129\\203\\127\\248\\0\\0\\0\\0\\0\\0\\1')",
+                "more memory",
+                "-ERR table index is NaN script: ",
+            ),
+            (
+                "local _,e=pcall(cmsgpack.unpack,'\\129\\192\\1') return e",
+                "more memory",
+                "$18\r\ntable index is nil\r\n",
+            ),
+        ] {
+            for (engine, expected) in [(EngineVersion::Sixth, sixth), (EngineVersion::Seventh, seventh)] {
+                entries.context.engine = engine;
+                let answer = String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"0"])).unwrap();
+                assert!(answer.contains(expected), "{engine:?}, {script}: {answer}");
+            }
+        }
+        let many = "local t={} for i=1,7900 do t[i]=i end return cjson.new().encode(unpack(t))";
+        let answer = String::from_utf8(entries.command(&[b"EVAL", many.as_bytes(), b"0"])).unwrap();
+        assert!(answer.contains("too many arguments"), "{answer}");
+    }
+
+    /// Whether a client waits for it or none does.
+    #[test]
+    fn texts_of_an_answer_count_by_the_rules_of_the_seventh_engine() {
+        let mut entries = Entries::new();
+        for (answer, is_error) in [
+            ("{ok=s}", false),
+            ("{err=s}", false),
+            ("{big_number=s}", false),
+            ("{verbatim_string={format='txt',string=s}}", false),
+            ("{err=s}", true),
+        ] {
+            let ends = if is_error { format!("error({answer})") } else { format!("return {{e,e,e,e}} --{answer}") };
+            let script = format!("redis.call('SET',KEYS[1],1) local s=('x'):rep(20000) local e={answer} {ends}");
+            for (engine, bytes, is_refused) in [
+                (EngineVersion::Sixth, 15_000, false),
+                (EngineVersion::Seventh, 15_000, true),
+                (EngineVersion::Seventh, 100_000, false),
+            ] {
+                entries.context.engine = engine;
+                entries.index += 1;
+                let entry = entries.entry_of(&[b"EVAL", script.as_bytes(), b"1", b"k"]).unwrap();
+                let args = entry.args();
+                let spent = [false, true].map(|discards| {
+                    let at = (entries.index, 1_000);
+                    let mut space = EntrySpace::at(Place::Aside, &entries.handle, at, Evaluation::Second);
+                    space.take_back(true);
+                    let mut reply = Reply::default();
+                    reply.limit(bytes);
+                    reply.discard(discards);
+                    command(&mut space, &args, None, &mut reply).unwrap();
+                    let case = format!("{engine:?}, {script}, {bytes}, {discards}");
+                    assert_eq!(space.writes().is_empty(), is_refused, "{case}");
+                    assert_eq!(reply.buf.starts_with(b"-ERR the answer would take more bytes"), is_refused, "{case}");
+                    assert_eq!(reply.buf.len() > 1_000, !is_refused && !discards, "{case}");
+                    reply.spent()
+                });
+                assert_eq!(spent[0], spent[1], "{engine:?}, {script}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_script_fails_with_is_asked_for_within_its_budgets() {
+        let mut entries = Entries::new();
+        (entries.context.instructions_max, entries.context.memory_bytes_max) = (1_000_000, 4 << 20);
+        for (work, seventh, keys) in
+            [("while true do end", "more instructions", 0), ("local s='x' while true do s=s..s end", "(null)", 1)]
+        {
+            let script =
+                format!("redis.call('SET',KEYS[1],1) error(setmetatable({{}},{{__index=function() {work} end}}))");
+            for (engine, expected, keys) in
+                [(EngineVersion::Sixth, "(null)", 1), (EngineVersion::Seventh, seventh, keys)]
+            {
+                entries.context.engine = engine;
+                entries.command(&[b"DEL", b"k"]);
+                let answer = String::from_utf8(entries.command(&[b"EVAL", script.as_bytes(), b"1", b"k"])).unwrap();
+                assert!(answer.contains(expected), "{engine:?}, {work}: {answer}");
+                assert_eq!(entries.handle.key_count(), keys, "{engine:?}, {work}");
+            }
         }
     }
 

@@ -85,6 +85,7 @@ impl SnapshotIntake {
         }
         let Some(Accepted { point, slots_before, .. }) = self.accepted.take() else { return Ok(None) };
         let number = replica.installed(&point, write).map_err(|e| e.to_string())?;
+        handle.followers().comes_to(point.index, point.term);
         log::info!("shard {} has taken a snapshot as of entry {index}", handle.id());
         Ok(Some(Installed { number, slots_lost: slots_before.without(&handle.applied_slots()) }))
     }

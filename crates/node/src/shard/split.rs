@@ -194,7 +194,7 @@ fn task(committed: &Entry, split: Split, handle: &ShardHandle, replica: &Replica
     let voters = split.voters.iter().map(|voter| voter.0).collect();
     let conf_state = ConfState { voters, ..ConfState::default() };
     let point = SnapshotPoint { index: committed.index, term: committed.term, conf_state };
-    let mut facts = handle.facts_of_child(&slots);
+    let mut facts = handle.facts_of_child(&slots, point.index);
     facts.push((Slice::from(keys::META_SNAPSHOT), Slice::from(snapshot_point::encode(&point))));
     SplitTask {
         parent: handle.id(),

@@ -2,15 +2,16 @@
 
 use super::prepared_write::PreparedWrite;
 use crate::command::{known_answer, rewrites};
+use crate::entry_id::EntryId;
 use crate::format::entry::{EncodedCommand, EntryBuilder};
-use crate::guarantees::Acks;
+use crate::guarantees::{Acks, Durability};
 use crate::subscriber::Subscriber;
 use crate::tracking::{Registers, Tracker};
 use resp::table::behaviour;
 use resp::{Proto, Reply};
 use vocab::{Slot, SlotSpan};
 
-/// Who waits for an answer, and what for: opaque to the shard, but for the last five.
+/// Who waits for an answer, and what for: opaque to the shard, but for the last six.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// The thread that the connection belongs to.
@@ -38,6 +39,8 @@ pub struct Ticket {
     pub may_wait: bool,
     /// Whether what its commands read is registered for the client.
     pub registers: Registers,
+    /// Of an answer that goes out before its entry is committed: the entry.
+    pub early: Option<EntryId>,
 }
 
 /// A client that waits for the answer of an item.
@@ -64,11 +67,18 @@ impl Ticket {
         reply_bytes: 0,
         may_wait: false,
         registers: Registers::Nothing,
+        early: None,
     };
 
     /// Where its keys are.
     pub(crate) fn span(&self) -> SlotSpan {
         self.wider.unwrap_or(self.slot.into())
+    }
+
+    /// What its client is promised of the write.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        Durability { sync: self.sync, acks: self.acks }
     }
 
     /// The client that waits, if one does.

@@ -7,7 +7,6 @@
 use crate::entry_id::EntryId;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Terms that are over and whose last entry is remembered.
 const ENDED_MAX: usize = 16;
@@ -16,9 +15,6 @@ const ENDED_MAX: usize = 16;
 #[derive(Debug, Default)]
 pub struct Followers {
     told: Mutex<Told>,
-    /// The term of the entry that was applied last, and its index: for the owner alone. Term 0: there was none.
-    applied_term: AtomicU64,
-    applied_index: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -29,6 +25,9 @@ struct Told {
     matched: Vec<u64>,
     /// The newest entry of this term that a client was told of before it was committed.
     early: Option<EntryId>,
+    /// The term of the entry that was applied last, and its index. Term 0: there was none.
+    applied_term: u64,
+    applied_index: u64,
     /// Of terms that are over: the term, and the last of its entries that was applied here. The terms rise.
     ended: VecDeque<(u64, u64)>,
 }
@@ -38,7 +37,11 @@ impl Told {
         self.matched.iter().filter(|matched| **matched >= index).count() as u64
     }
 
+    /// Of a term, all entries up to one that was applied are those of its leader.
     fn has_applied(&self, entry: EntryId) -> bool {
+        if self.applied_term == entry.term {
+            return self.applied_index >= entry.index;
+        }
         self.ended.iter().any(|(term, last)| *term == entry.term && *last >= entry.index)
     }
 
@@ -63,17 +66,17 @@ impl Followers {
         self.told.lock().early = Some(entry);
     }
 
-    /// The next entry is being applied. To be called for each, in their order, by the thread that owns the shard.
+    /// The next entry is being applied, or a snapshot as of it has been installed. To be called for each, in their order.
     pub(crate) fn comes_to(&self, index: u64, term: u64) {
-        let before = self.applied_term.swap(term, Ordering::Relaxed);
-        let last = self.applied_index.swap(index, Ordering::Relaxed);
+        let mut told = self.told.lock();
+        let (before, last) = (told.applied_term, told.applied_index);
         if before != term && before > 0 {
-            let mut told = self.told.lock();
             told.ended.push_back((before, last));
             if told.ended.len() > ENDED_MAX {
                 told.ended.pop_front();
             }
         }
+        (told.applied_term, told.applied_index) = (term, index);
     }
 
     /// How many voting followers that are heard of hold entry `index`, which is applied here; none if this replica does not lead.
@@ -95,7 +98,7 @@ impl Followers {
         self.told.lock().keeps(entry)
     }
 
-    /// Whether an entry of a term that is over was applied here.
+    /// Whether that entry is known to have been applied here: then no other one takes its place.
     #[must_use]
     pub fn has_applied(&self, entry: EntryId) -> bool {
         self.told.lock().has_applied(entry)
@@ -149,9 +152,9 @@ mod tests {
             apply(&followers, 101..=last, 5);
             followers.tell(0, Vec::new());
             assert_eq!(followers.early(), None, "it leads no more");
-            assert!(!followers.keeps(entry(101, 5)));
             followers.tell(7, vec![200, 200]);
-            assert!(!followers.keeps(entry(101, 5)), "nothing of a later term has come, so it is not known yet");
+            // Nothing of a later term has come: of what was not applied nothing is known yet.
+            assert_eq!([101, 102].map(|index| followers.holding(entry(index, 5))), expected, "up to {last}");
             apply(&followers, last + 1..=last + 1, 6);
             apply(&followers, last + 2..=200, 7);
             assert_eq!([101, 102].map(|index| followers.holding(entry(index, 5))), expected, "up to {last}");
@@ -166,7 +169,17 @@ mod tests {
         let terms = ENDED_MAX as u64 + 2;
         (1..=terms).for_each(|term| followers.comes_to(term, term));
         assert!(!followers.has_applied(entry(1, 1)), "the oldest is forgotten");
-        assert!((2..terms).all(|term| followers.has_applied(entry(term, term))));
-        assert!(!followers.has_applied(entry(terms, terms)), "it is not over");
+        assert!((2..=terms).all(|term| followers.has_applied(entry(term, term))));
+        assert!(!followers.has_applied(entry(terms + 1, terms)), "it is still to come");
+    }
+
+    #[test]
+    fn of_what_a_snapshot_brings_the_entries_of_its_own_term_are_known() {
+        let followers = Followers::default();
+        apply(&followers, 90..=100, 5);
+        assert!(followers.has_applied(entry(100, 5)) && !followers.has_applied(entry(101, 5)));
+        followers.comes_to(150, 6);
+        assert!(!followers.has_applied(entry(101, 5)), "term 5 may have ended before it");
+        assert!(followers.has_applied(entry(120, 6)) && !followers.has_applied(entry(151, 6)));
     }
 }

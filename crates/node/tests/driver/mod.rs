@@ -143,6 +143,7 @@ impl Driver {
             reply_bytes: 0,
             may_wait: false,
             registers: Registers::Nothing,
+            early: None,
         };
         assert!(self.shard.submit(write, &hashes, ticket, &mut self.inbox));
         self.sequence

@@ -10,15 +10,16 @@ use crate::shared::NodeShared;
 use cluster::Map;
 use node::SHARD_PAGE;
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vocab::ShardId;
 
 /// For how long leaders are looked for that have all slots together: longer than an election takes.
 const SETTLE_WITHIN: Duration = Duration::from_secs(4);
-/// Between two looks.
+/// Between the first two looks. Each later pause is twice as long as the one before, up to `PAUSE_MAX`.
 const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(320);
 
 /// A shard, and the slots that it is taken to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,31 +68,45 @@ impl Happened {
     /// did not come about.
     pub(super) fn settle(&mut self, store: &Arc<NodeShared>) -> Result<Vec<Share>, String> {
         let until = Instant::now() + SETTLE_WITHIN;
+        let (mut confirmed, mut pause) = (BTreeMap::new(), PAUSE);
         loop {
             let owners = store.known().owners().cloned();
             let owners = owners.ok_or("this node belongs to no store yet (basalt ctl init)")?;
             let shares = self.shares(&owners);
             let problem = match shares.iter().find(|share| store.leader_of(share.shard).is_none()) {
                 Some(share) => Some(format!("shard {} has no leader that is known", share.shard)),
-                None => self.ask(store, &owners, &shares),
+                None => self.ask(store, &owners, &shares, &mut confirmed),
             };
             match problem {
                 None => return Ok(shares),
                 Some(problem) if Instant::now() >= until || store.is_stopping() => return Err(problem),
-                Some(_) => std::thread::sleep(PAUSE),
+                Some(_) => std::thread::sleep(pause),
             }
+            pause = (2 * pause).min(PAUSE_MAX);
         }
     }
 
-    /// Asks the leaders whether they have these slots; why not, if one has not.
-    fn ask(&mut self, store: &Arc<NodeShared>, owners: &Map, shares: &[Share]) -> Option<String> {
+    /// Asks the leaders that have not said so yet whether they have these slots; why not, if one has not.
+    fn ask(
+        &mut self,
+        store: &Arc<NodeShared>,
+        owners: &Map,
+        shares: &[Share],
+        confirmed: &mut BTreeMap<ShardId, Vec<(u16, u16)>>,
+    ) -> Option<String> {
+        let is_open = |share: &&Share| confirmed.get(&share.shard) != Some(&share.slots);
+        let asked: Vec<Share> = shares.iter().filter(is_open).cloned().collect();
+        let answers = ask_leaders(store, &asked);
         let mut problem = None;
-        for (share, answer) in shares.iter().zip(ask_leaders(store, shares)) {
-            if let Err(NotOwned { is_divided, text }) = answer {
-                if is_divided {
-                    self.doubt(owners, share.shard);
+        for (share, answer) in asked.into_iter().zip(answers) {
+            match answer {
+                Ok(()) => _ = confirmed.insert(share.shard, share.slots),
+                Err(NotOwned { is_divided, text }) => {
+                    if is_divided {
+                        self.doubt(owners, share.shard);
+                    }
+                    problem.get_or_insert(text);
                 }
-                problem.get_or_insert(text);
             }
         }
         problem

@@ -3,6 +3,7 @@
 use super::connection::{Connection, RunningTransaction};
 use super::forwarded::{Deed, Forwarded};
 use super::forwarding::Kept;
+use super::replica_count::is_applied;
 use super::store_setting::set_for_store;
 use crate::os::{SteadyTime, steady_us};
 use crate::shared::NodeShared;
@@ -152,12 +153,15 @@ fn note_written_anywhere(store: &NodeShared, connection: &mut Connection) {
 /// for, in the entry of which the answer tells: for WAIT.
 pub(super) fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
     let known = store.known();
-    if let Some(handle) = known.handle_of(ticket.slot) {
+    let handle = known.handle_of(ticket.slot);
+    if let Some(handle) = handle {
         connection.session.wrote(handle.id(), handle.engine().applied_index());
     }
     if let Some(entry) = ticket.early {
-        let handle = known.handle(entry.shard);
-        let is_applied = |before| handle.is_some_and(|handle| handle.followers().has_applied(before));
-        connection.session.wrote_early(entry, is_applied);
+        connection.session.wrote_early(entry, |before| is_applied(store, before));
+        connection.early_is_here(ticket.slot);
     }
+    // Of one shard only: a client may have written to many, and is answered often.
+    let shard = ticket.early.map(|entry| entry.shard).or(handle.map(|handle| handle.id()));
+    connection.session.settle_early(|entry| Some(entry.shard) == shard && is_applied(store, entry));
 }

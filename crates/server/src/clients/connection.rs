@@ -24,7 +24,7 @@ use resp::{ParseState, Proto, ProtocolError, Reply};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use vocab::{Millis, limits};
+use vocab::{Millis, Slot, limits};
 
 /// A write that is not submitted yet.
 struct PendingWrite {
@@ -197,6 +197,18 @@ impl Connection {
     /// Where the keys are known that the client watches.
     pub(super) fn watches_elsewhere(&self) -> Watches {
         self.forwarding.as_ref().map_or(Watches::None, |forwarding| forwarding.watches)
+    }
+
+    /// Its last write to that slot that was answered before it was committed was this node's: it knows what becomes of it.
+    pub(super) fn early_is_here(&mut self, slot: Slot) {
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.early_is_here(slot);
+        }
+    }
+
+    /// Whether it was another node's, which knows.
+    pub(super) fn early_is_elsewhere(&self, slot: Slot) -> bool {
+        self.forwarding.as_ref().is_some_and(|forwarding| forwarding.early_is_elsewhere(slot))
     }
 
     /// What it watches is watched no longer, unless its commands are queued.

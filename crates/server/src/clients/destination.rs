@@ -2,6 +2,7 @@
 
 use super::forward;
 use super::forwarding::Watches;
+use super::replica_count::may_be_lost;
 use super::request::Request;
 use super::turn::{Step, Turn};
 use super::wait;
@@ -14,14 +15,19 @@ use resp::Reply;
 use resp::table::{CommandSpec, Group, behaviour};
 use vocab::{Database, Slot, slot_of};
 
-/// WAIT: the node that leads the shard of a database knows what was written there.
+/// WAIT: the node that leads the shard of a database knows what was written there, but for what another one has answered early.
 pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, wait: WaitFor, args: &[&[u8]]) -> Step {
     let Some(connection) = turn.clients.get(id) else { return Step::Next };
     let databases = &turn.requests.store.known().databases;
     let database = connection.session.keyspace().database();
     let slot = database.map(|database| databases.place_of(database).slot());
+    let store = &turn.requests.store;
     match slot.filter(|slot| forward::is_for_other_node(turn, id, *slot)) {
-        Some(slot) => forward::command(turn, Request { id, spec: wait.spec, args }, slot),
+        Some(_) if wait.written.early().iter().any(|entry| may_be_lost(store, *entry)) => {
+            wait::answer_none(turn, id, &wait)
+        }
+        Some(slot) => forward::wait(turn, Request { id, spec: wait.spec, args }, slot, &wait),
+        None if slot.is_some_and(|slot| connection.early_is_elsewhere(slot)) => wait::answer_none(turn, id, &wait),
         None => wait::wait_for(turn, id, wait),
     }
 }

@@ -27,7 +27,7 @@ use mio::event::Event;
 use mio::{Interest, Registry, Token};
 use node::blocking::BlockingCommand;
 use node::read::Refusal;
-use node::session::{Durability, Keyspace, Transaction};
+use node::session::{Acks, Durability, Keyspace, Transaction, WaitFor};
 use node::tracking::{Invalidation, TrackingElsewhere};
 use node::{EncodedCommand, Outcome, Ticket};
 use resp::Reply;
@@ -74,10 +74,21 @@ pub(super) fn command(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot) -> 
 
 /// Sends WATCH to the node that leads the shard of its keys.
 pub(super) fn watch(turn: &mut Turn<'_>, request: Request<'_>, keys: &[Vec<u8>], slot: Slot) -> Step {
+    of_deed(turn, request, &watch_words(keys), (slot, Deed::Watch))
+}
+
+/// Sends WAIT or WAITAOF to the node that leads the shard of its client's database.
+pub(super) fn wait(turn: &mut Turn<'_>, request: Request<'_>, slot: Slot, wait: &WaitFor) -> Step {
+    let deed = Deed::Wait { is_of_disk: wait.fsynced.is_some() };
+    of_deed(turn, request, request.args, (slot, deed))
+}
+
+/// Sends a command, in these words, that neither reads nor writes.
+fn of_deed(turn: &mut Turn<'_>, request: Request<'_>, words: &[&[u8]], (slot, deed): (Slot, Deed)) -> Step {
     let Some(ticket) = begin(turn, request, slot) else { return turn.stall(request.id) };
-    let forwarded = Forwarded::command(ticket, request.spec, &watch_words(keys), steady_us());
+    let forwarded = Forwarded::command(ticket, request.spec, words, steady_us());
     let tracking = turn.clients.get(request.id).and_then(|connection| connection.session.tracking_elsewhere());
-    Forwarder::of_turn(turn.clients).forward(request.id, Forwarded { deed: Deed::Watch, tracking, ..forwarded });
+    Forwarder::of_turn(turn.clients).forward(request.id, Forwarded { deed, tracking, ..forwarded });
     Step::Next
 }
 
@@ -191,6 +202,11 @@ impl<'a> Forwarder<'a> {
         {
             return self.not_executed(&request.ticket);
         }
+        if let Deed::Wait { is_of_disk } = request.deed
+            && !forwarding.knows_early(request.ticket.slot, node)
+        {
+            return self.not_known_to_be_held(&request.ticket, is_of_disk);
+        }
         if is_new {
             self.call(client, node);
         }
@@ -209,6 +225,17 @@ impl<'a> Forwarder<'a> {
     fn not_made(&mut self, ticket: &Ticket) {
         let mut reply = Reply::new(ticket.proto);
         reply.error(&Refusal::NoLeader.to_string());
+        self.clients.deliver_owned(ticket, reply.buf);
+    }
+
+    /// WAIT or WAITAOF behind a write that may have been lost with another leader.
+    fn not_known_to_be_held(&mut self, ticket: &Ticket, is_of_disk: bool) {
+        let mut reply = Reply::new(ticket.proto);
+        if is_of_disk {
+            reply.array(2);
+            reply.int(0);
+        }
+        reply.int(0);
         self.clients.deliver_owned(ticket, reply.buf);
     }
 
@@ -369,6 +396,11 @@ impl<'a> Forwarder<'a> {
             if let Some(connection) = self.clients.find(client) {
                 connection.session.watch_elsewhere(true);
             }
+        }
+        // An answer that may be given before the commit is no other one.
+        let is_early = request.deed == Deed::Write && request.ticket.acks == Acks::None && reply == b"+OK\r\n";
+        if is_early && let Some(forwarding) = self.forwarding(client) {
+            forwarding.note_early(request.ticket.slot, node);
         }
         self.deliver(client, request, reply, is_untold);
         true
@@ -698,6 +730,38 @@ mod tests {
             assert_eq!((fixture.forwarding().has_waiting(), &*fixture.told()), (is_lost, ""));
             assert_eq!(fixture.forwarding().at(place).is_none(), is_lost);
             assert_eq!(fixture.clients.upstreams.client_at(place).is_none(), is_lost);
+        }
+    }
+
+    /// A write with acks `none` was answered by the node `THERE`.
+    #[test]
+    fn only_the_node_that_has_answered_a_write_early_says_who_holds_it() {
+        // What the write asks for, its answer, whether the connection is lost since, where WAIT goes, and what its client is told.
+        let cases = [
+            (Acks::None, "+OK\r\n", false, THERE, ""),
+            (Acks::None, "+OK\r\n", false, ELSEWHERE, ":0\r\n"),
+            (Acks::None, "+OK\r\n", true, THERE, ":0\r\n"),
+            (Acks::None, "$-1\r\n", false, ELSEWHERE, ""),
+            (Acks::Majority, "+OK\r\n", false, ELSEWHERE, ""),
+        ];
+        for (i, (acks, answer, is_lost, sent_to, told)) in cases.into_iter().enumerate() {
+            let mut fixture = Fixture::new();
+            let (write, client) = (fixture.request(Deed::Write), fixture.client());
+            let durability = Durability::of_settings(&fixture.node.store.config);
+            for node in [THERE, ELSEWHERE] {
+                let place = fixture.clients.upstreams.begin(client);
+                fixture.forwarding().begin(node, place, durability);
+            }
+            let write = Forwarded { ticket: Ticket { acks, ..write.ticket }, ..write };
+            assert!(fixture.forwarder().answered(client, THERE, write, answer.as_bytes().to_vec(), false));
+            assert_eq!(fixture.told(), answer, "case {i}");
+            if is_lost {
+                fixture.forwarder().node_lost(THERE);
+            }
+            let wait = fixture.request(Deed::Wait { is_of_disk: false });
+            fixture.forwarding().wait(wait);
+            fixture.forwarder().send_next(client, sent_to);
+            assert_eq!(fixture.told(), told, "case {i}");
         }
     }
 

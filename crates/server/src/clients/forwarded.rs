@@ -26,6 +26,8 @@ pub(super) enum Deed {
     Watch,
     /// EXEC of a transaction that watches keys, which this node knows.
     WatchedExec(NodeId),
+    /// WAIT, or WAITAOF if `is_of_disk`. Of a write that was answered before it was committed only the node knows that has answered it.
+    Wait { is_of_disk: bool },
 }
 
 /// A request that another node answers.
@@ -113,6 +115,6 @@ impl Forwarded {
 
     /// Whether it can be made again after it may have been made.
     pub(super) fn is_repeatable(&self) -> bool {
-        matches!(self.deed, Deed::Read | Deed::Watch)
+        matches!(self.deed, Deed::Read | Deed::Watch | Deed::Wait { .. })
     }
 }

@@ -8,7 +8,7 @@ use super::is_large::is_large;
 use super::upstream::Upstream;
 use node::session::{Durability, Transaction};
 use node::{EncodedCommand, Ticket};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use vocab::{NodeId, Slot};
 
 /// Where the keys are known that the client watches, if another node led them when it sent WATCH.
@@ -58,6 +58,9 @@ pub(super) struct Forwarding {
     /// Requests under way at this node, by their sequence numbers: another node makes them if this one stops leading.
     here: VecDeque<(u64, Kept)>,
     pub(super) watches: Watches,
+    /// By slot, the node that has answered the client's last write before it was committed, and so knows whether it is lost. None: the
+    /// connection over which it was written is gone.
+    early: BTreeMap<Slot, Option<NodeId>>,
 }
 
 impl Forwarding {
@@ -177,7 +180,28 @@ impl Forwarding {
         if self.watches == Watches::At(upstream.node) {
             self.watches = Watches::Lost;
         }
+        self.early.values_mut().filter(|at| **at == Some(upstream.node)).for_each(|at| *at = None);
         Some(upstream)
+    }
+
+    /// A node has answered a write before it was committed.
+    pub(super) fn note_early(&mut self, slot: Slot, node: NodeId) {
+        self.early.insert(slot, Some(node));
+    }
+
+    /// The last write to that slot that was answered before it was committed is known to this node.
+    pub(super) fn early_is_here(&mut self, slot: Slot) {
+        self.early.remove(&slot);
+    }
+
+    /// Whether it is known to another node, if to any.
+    pub(super) fn early_is_elsewhere(&self, slot: Slot) -> bool {
+        self.early.contains_key(&slot)
+    }
+
+    /// Whether that node may say who holds what was written to that slot.
+    pub(super) fn knows_early(&self, slot: Slot, node: NodeId) -> bool {
+        self.early.get(&slot).is_none_or(|at| *at == Some(node))
     }
 
     /// Nothing is watched any more.

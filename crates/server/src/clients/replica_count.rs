@@ -24,6 +24,18 @@ pub(super) fn replicas_that_hold(store: &NodeShared, wait: &WaitFor) -> u64 {
     fewest.unwrap_or(0)
 }
 
+/// Whether an entry that was answered early is known to be applied here.
+pub(super) fn is_applied(store: &NodeShared, entry: EntryId) -> bool {
+    store.known().handle(entry.shard).is_some_and(|handle| handle.followers().has_applied(entry))
+}
+
+/// Whether an entry that was answered early may be lost, for all that is known here.
+pub(super) fn may_be_lost(store: &NodeShared, entry: EntryId) -> bool {
+    let known = store.known();
+    let leader = known.handle(entry.shard).filter(|handle| handle.leading());
+    !leader.is_some_and(|handle| handle.followers().keeps(entry)) && !is_applied(store, entry)
+}
+
 /// How many followers hold all that any client was told to be written in a shard.
 fn with_last(handle: &ShardHandle) -> u64 {
     let followers = handle.followers();

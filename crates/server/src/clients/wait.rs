@@ -1,7 +1,7 @@
 //! WAIT and WAITAOF: clients that wait until followers hold what they have written.
 
 use super::registry::{ClientId, Clients};
-use super::replica_count::replicas_that_hold;
+use super::replica_count::{is_applied, replicas_that_hold};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
 use super::turn::{Step, Turn};
@@ -28,8 +28,24 @@ pub(crate) struct Waits {
     not_before: Option<Instant>,
 }
 
+/// Answers WAIT or WAITAOF where it is not known whether what was written is lost.
+pub(super) fn answer_none(turn: &mut Turn<'_>, id: usize, wait: &WaitFor) -> Step {
+    let request = Request { id, spec: wait.spec, args: &[] };
+    let Some(ticket) = turn.clients.begin(request, ALL_KEYS, Effect::Unsettled, turn.requests.clock) else {
+        return Step::Stall;
+    };
+    let mut reply = Reply::new(ticket.proto);
+    wait.answer(false, 0, &mut reply);
+    turn.clients.deliver(&ticket, &reply.buf);
+    Step::Next
+}
+
 /// Answers WAIT or WAITAOF once enough replicas hold what the connection has written, or its time is over.
 pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, mut wait: WaitFor) -> Step {
+    if let Some(connection) = turn.clients.get_mut(id) {
+        // By a later WAIT it may be known no more.
+        connection.session.settle_early(|entry| is_applied(&turn.requests.store, entry));
+    }
     let is_for_other_node = turn.clients.get(id).is_some_and(|client| client.session.keyspace() == Keyspace::Stored);
     if is_for_other_node && wait.written.shards().is_empty() {
         // Its client may have written by way of the leader before: what this one had applied, or told of, when it asked counts.
@@ -45,8 +61,9 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, mut wait: WaitFor) -> Ste
     };
     let until = wait.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
     let store = &turn.requests.store;
+    wait.written.settle(|entry| is_applied(store, entry));
     watch_followers(store, &wait);
-    turn.requests.wanted.leases.extend(wait.written.shards().iter().map(|(shard, _)| *shard));
+    turn.requests.wanted.leases.extend(wait.written.counted_shards());
     if wait.fsynced.is_none() {
         turn.requests.wanted.waits.push(WaitingClient { ticket, wait, until, synced: false });
         return Step::Next;
@@ -55,7 +72,7 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, mut wait: WaitFor) -> Ste
     let (of_job, mailbox) = (store.clone(), turn.requests.mailbox.clone());
     store.pool.run_patient(Box::new(move || {
         let mut wait = wait;
-        let shards: Vec<ShardId> = wait.written.shards().iter().map(|(shard, _)| *shard).collect();
+        let shards: Vec<ShardId> = wait.written.counted_shards().collect();
         let mut synced = true;
         for shard in shards {
             match ShardWriter::new(of_job.clone()).sync_shard(shard) {
@@ -76,7 +93,7 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, mut wait: WaitFor) -> Ste
 /// Has leaders tell at once what their followers hold.
 fn watch_followers(store: &NodeShared, wait: &WaitFor) {
     let known = store.known();
-    let handles = wait.written.shards().iter().filter_map(|(shard, _)| known.handle(*shard));
+    let handles = wait.written.counted_shards().filter_map(|shard| known.handle(shard));
     handles.for_each(|handle| handle.watch_followers(true));
 }
 
@@ -84,7 +101,7 @@ fn watch_followers(store: &NodeShared, wait: &WaitFor) {
 fn leads_all(store: &NodeShared, wait: &WaitFor) -> bool {
     let known = store.known();
     let leads = |shard: ShardId| known.handle(shard).is_some_and(|handle| handle.leading());
-    wait.written.shards().iter().all(|(shard, _)| leads(*shard))
+    wait.written.counted_shards().all(leads)
 }
 
 impl Waits {

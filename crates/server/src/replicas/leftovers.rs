@@ -13,7 +13,7 @@ use vocab::ShardId;
 pub(super) fn remove(store: &NodeShared, shard: ShardId) -> Result<(), String> {
     store.dir.remove_tree(shard)?;
     if store.log.groups() == [shard] {
-        store.dir.forget_groups();
+        store.dir.forget_groups()?;
     }
     let mut write = LogWrite::default();
     write.remove(shard);

@@ -94,7 +94,7 @@ fn open_replicas(store: &NodeShared, map: &Arc<Map>) -> Result<Vec<Opened>, Stri
 /// goes on until the store stops.
 pub(crate) fn open_planned(
     store: &NodeShared,
-    map: &Arc<Map>,
+    map: &Map,
     plan: &Reconciliation,
     take: &mut dyn FnMut(Given, Result<Opened, String>),
 ) {
@@ -140,12 +140,7 @@ impl Progress {
     }
 }
 
-fn open_together(
-    store: &NodeShared,
-    map: &Arc<Map>,
-    given: &[Given],
-    take: &mut dyn FnMut(Given, Result<Opened, String>),
-) {
+fn open_together(store: &NodeShared, map: &Map, given: &[Given], take: &mut dyn FnMut(Given, Result<Opened, String>)) {
     let mut wanted = Vec::with_capacity(given.len());
     for &(shard, me) in given {
         match store.dir.is_set_aside(shard, me) {
@@ -231,7 +226,7 @@ fn begin(
 }
 
 /// Opens the replica of a tree whose group the log knows.
-fn join(store: &NodeShared, map: &Arc<Map>, begun: Begun) -> Result<Opened, String> {
+fn join(store: &NodeShared, map: &Map, begun: Begun) -> Result<Opened, String> {
     let Begun { given: (shard, me), handle, fresh } = begun;
     let fail = |what: &str| format!("shard {shard}: {what}");
     let state = store.log.state(shard).map_err(|e| e.to_string())?.ok_or_else(|| fail("the log forgot it"))?;
@@ -239,7 +234,7 @@ fn join(store: &NodeShared, map: &Arc<Map>, begun: Begun) -> Result<Opened, Stri
         return Err(fail(&format!("the log holds replica {}, the map gives this node {me}", state.replica)));
     }
     let mut shard = open_replica(store, &handle)?;
-    shard.know_map(map);
+    shard.set_first_map(map);
     Ok(Opened { shard, fresh })
 }
 

@@ -123,7 +123,7 @@ impl DataDir {
             std::fs::rename(self.root.join(name), folder.join(name)).map_err(fail)?;
         }
         File::open(&self.root).and_then(|root| root.sync_all()).map_err(fail)?;
-        self.forget_groups();
+        self.forget_groups()?;
         Ok(Some(folder))
     }
 
@@ -161,15 +161,17 @@ impl DataDir {
         }
     }
 
-    /// The log is about to have no group any more, and that is no loss.
-    pub(crate) fn forget_groups(&self) {
+    /// The log is about to have no group any more, and that is no loss. An error: the note may be there still, and the groups have to be, too.
+    pub(crate) fn forget_groups(&self) -> Result<(), String> {
         let mut has_groups = self.has_groups.lock();
-        if *has_groups {
-            match std::fs::remove_file(self.root.join(GROUPS_FILE)).and_then(|()| sync_folder(&self.root)) {
-                Ok(()) => *has_groups = false,
-                Err(e) => log::warn!("cannot remove {GROUPS_FILE} in {}: {e}", self.root.display()),
-            }
+        if !*has_groups {
+            return Ok(());
         }
+        let path = self.root.join(GROUPS_FILE);
+        let removed = std::fs::remove_file(&path).and_then(|()| sync_folder(&self.root));
+        // A note that is gone, if only until a loss of power, is to be made again for the next group.
+        *has_groups = removed.is_err() && path.exists();
+        removed.map_err(|e| format!("cannot remove {}: {e}", path.display()))
     }
 
     /// Entries that replicas here go on without, as earlier starts have noted.
@@ -533,9 +535,9 @@ mod tests {
         assert_eq!(data.rebuild(), Ok(None), "they are being made anew");
         std::fs::remove_dir_all(&log).unwrap();
         assert!(data.rebuild().unwrap().is_some(), "it is lost again");
-        data.forget_groups();
+        data.forget_groups().unwrap();
         data.note_groups();
-        data.forget_groups();
+        data.forget_groups().unwrap();
         drop(data);
         let data = open();
         assert!(!data.has_groups() && !data.has_replicas().unwrap());

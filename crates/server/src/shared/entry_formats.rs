@@ -1,7 +1,8 @@
 //! Which versions of the protocol other nodes speak: nodes of an older release cannot read the newest entries.
 
+use super::script_engine::script_engine;
 use cluster::Map;
-use node::{Bounding, Pops, Rules};
+use node::{Bounding, EngineVersion, Pops, Rules};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -31,12 +32,11 @@ const LATER_RULES: u16 = 15;
 const FOURTH_RULES: u16 = 16;
 /// The first version whose speakers read the terms of last entries in reports.
 const LAST_TERMS: u16 = 16;
-/// The first version whose speakers, in the metadata group, go on with a newer map that its leader knows.
-const NEWER_MAPS: u16 = 16;
 
 /// The versions that links have reported. A leader writes entries that all members of its shard can read.
 ///
-/// Invariant: `least` is the lowest version of `others`, 0 if one of them has not been heard of, and `u16::MAX` if there are none.
+/// Invariant: `least` is the lowest version of `others`, where one that has not been heard of counts as `required`, and `u16::MAX` if there
+/// are none.
 pub(crate) struct EntryFormats {
     /// Whether any node speaks an older version: read for every entry.
     any_old: AtomicBool,
@@ -52,11 +52,24 @@ struct Heard {
     spoken: BTreeMap<NodeId, u16>,
     /// The nodes of the map but this one.
     others: Vec<NodeId>,
+    /// The lowest version that any of them may speak.
+    required: u16,
 }
 
 impl Heard {
     fn least(&self) -> u16 {
-        self.others.iter().map(|node| self.spoken.get(node).copied().unwrap_or(0)).min().unwrap_or(u16::MAX)
+        self.others.iter().map(|node| self.spoken.get(node).copied().unwrap_or(self.required)).min().unwrap_or(u16::MAX)
+    }
+}
+
+/// The lowest version that a node of a store with that map may speak, as far as rules go by it; 0: any. Scripts are evaluated by newer rules only
+/// once all nodes are known to know them, and no older node has a link from then on.
+fn required(map: &Map) -> u16 {
+    match script_engine(map) {
+        Some(EngineVersion::Seventh) => FOURTH_RULES,
+        Some(EngineVersion::Sixth) => LATER_RULES,
+        Some(EngineVersion::Fifth) => PIECES,
+        Some(EngineVersion::First | EngineVersion::Second | EngineVersion::Third | EngineVersion::Fourth) | None => 0,
     }
 }
 
@@ -79,6 +92,7 @@ impl EntryFormats {
     pub(crate) fn map_changed(&self, map: &Map, own: NodeId) {
         let mut heard = self.heard.lock();
         heard.others = map.nodes.keys().copied().filter(|node| *node != own).collect();
+        heard.required = required(map);
         self.least.store(heard.least(), Ordering::Release);
     }
 
@@ -101,8 +115,8 @@ impl EntryFormats {
         }
     }
 
-    /// The newest rules by which all nodes of the map evaluate commands: a replica may move to any of them. One that was not heard of since
-    /// this process began may know none of them.
+    /// The newest rules by which all nodes of the map evaluate commands: a replica may move to any of them, also to one that is down now. One
+    /// that was not heard of since this process began knows those that the map requires.
     pub(crate) fn rules(&self) -> Rules {
         match self.least.load(Ordering::Acquire) {
             FOURTH_RULES.. => Rules::Fourth,
@@ -131,11 +145,6 @@ impl EntryFormats {
         self.spoken(node).is_some_and(|version| version >= LAST_TERMS)
     }
 
-    /// Whether a node's replica of the metadata group goes on with a newer map than its own. One that was never heard of may not.
-    pub(crate) fn takes_newer_maps(&self, node: NodeId) -> bool {
-        self.spoken(node).is_some_and(|version| version >= NEWER_MAPS)
-    }
-
     /// The version that a node speaks, if it has had a link.
     pub(crate) fn spoken(&self, node: NodeId) -> Option<u16> {
         self.heard.lock().spoken.get(&node).copied()
@@ -158,6 +167,7 @@ impl EntryFormats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared::ENGINE_SETTING;
     use cluster::NodeInfo;
 
     #[test]
@@ -187,16 +197,17 @@ mod tests {
         assert_eq!(pops, [Pops::Alone, Pops::Together, Pops::Alone, Pops::GoingOn]);
         for (version, reads) in [(LAST_TERMS - 1, false), (LAST_TERMS, true)] {
             formats.heard(NodeId(4), version);
-            assert_eq!((formats.reads_last_terms(NodeId(4)), formats.takes_newer_maps(NodeId(4))), (reads, reads));
+            assert_eq!(formats.reads_last_terms(NodeId(4)), reads);
         }
-        assert!(!formats.reads_last_terms(NodeId(9)) && !formats.takes_newer_maps(NodeId(9)));
+        assert!(!formats.reads_last_terms(NodeId(9)));
     }
 
     #[test]
     fn rules_are_those_of_all_nodes_of_the_map() {
         let formats = EntryFormats::default();
-        let map_of = |ids: &[u64]| {
+        let map_with = |ids: &[u64], engine: Option<u8>| {
             let mut map = Map::default();
+            map.settings.extend(engine.map(|engine| (ENGINE_SETTING.to_owned(), engine.to_string())));
             for id in ids.iter().copied() {
                 let (peer_address, client_host) = (format!("n{id}:1"), format!("n{id}"));
                 let info = NodeInfo {
@@ -212,6 +223,7 @@ mod tests {
             formats.map_changed(&map, NodeId(7));
             formats.rules()
         };
+        let map_of = |ids: &[u64]| map_with(ids, None);
         let heard = |node: u64, version: u16| {
             formats.heard(NodeId(node), version);
             formats.rules()
@@ -225,6 +237,10 @@ mod tests {
         assert_eq!([heard(5, LATER_RULES), heard(5, PIECES - 1)], [Rules::Later, Rules::First]);
         assert_eq!(heard(6, LATER_RULES), Rules::First);
         assert_eq!(map_of(&[6, 7]), Rules::Later, "one that was removed does not count");
+        assert_eq!(map_of(&[6, 7, 8]), Rules::First);
+        let silent = [4, 5, 6, 7].map(|engine| map_with(&[7, 8], Some(engine)));
+        assert_eq!(silent, [Rules::First, Rules::Pieces, Rules::Later, Rules::Fourth], "the map requires these");
+        assert_eq!(map_with(&[6, 7, 8], Some(7)), Rules::Later, "one that was heard of tells more than the map");
         assert_eq!(map_of(&[6, 7, 8]), Rules::First);
         assert_eq!(heard(8, FOURTH_RULES + 1), Rules::Later);
     }

@@ -484,7 +484,7 @@ fn open_log(dir: &DataDir, health: &Arc<DiskHealth>, alone: bool) -> Result<Arc<
     } else if dir.has_groups() && dir.has_replicas()? {
         return Err(lost());
     } else {
-        dir.forget_groups();
+        dir.forget_groups()?;
     }
     Ok(Arc::new(log))
 }

@@ -326,7 +326,7 @@ impl Effects for Shell {
         if node == self.store.node() { Pops::GoingOn } else { self.store.entry_formats.pops(node) }
     }
 
-    fn rules(&self, _node: NodeId) -> Rules {
+    fn rules(&self) -> Rules {
         self.store.entry_formats.rules()
     }
 

@@ -131,10 +131,13 @@ fn idle_of(
     group: &Group,
     min_idle_ms: u64,
 ) -> Result<Vec<Idle>, Error> {
-    let Some(rows) = stream.rows().filter(|_| group.pending > 0) else { return Ok(Vec::new()) };
+    let Some(rows) = stream.rows().filter(|_| group.pending > 0 && stream.meta.length > 0) else {
+        return Ok(Vec::new());
+    };
     let now_ms = space.now_ms();
+    // What is pending before the first entry is of entries that are gone.
     let (mut walk, mut looks_left, mut idle) =
-        (NameWalk::new(names::all_pending(group.id)), STREAM_DELIVERED_MAX, Vec::new());
+        (NameWalk::from_id(group.id, stream.meta.first_id), STREAM_DELIVERED_MAX, Vec::new());
     while looks_left > 0
         && let Some(found) = walk.next(space, rows)?
     {

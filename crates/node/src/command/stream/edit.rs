@@ -124,10 +124,6 @@ pub(super) fn xsetid(call: &mut WriteCall<'_>) -> Outcome {
         }
     }
     let mut stream = Stream::load(call.space, call.args[1])?.ok_or(NO_SUCH_KEY)?;
-    // As in Redis 7.2. Rows of entries that were deleted keep their ids, by which others are searched for.
-    if call.space.rules() >= Rules::Fourth && id < stream.meta.max_deleted_id.max(stream.last_row_id(call.space)?) {
-        return Err("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id".into());
-    }
     if let Some(last) = stream.last(call.space)? {
         if id < last.id {
             return Err("ERR The ID specified in XSETID is smaller than the target stream top item".into());
@@ -136,6 +132,10 @@ pub(super) fn xsetid(call: &mut WriteCall<'_>) -> Outcome {
             let text = "ERR The entries_added specified in XSETID is smaller than the target stream length";
             return Err(text.into());
         }
+    }
+    // As in Redis 7.2. Rows of entries that were deleted keep their ids, by which others are searched for.
+    if call.space.rules() >= Rules::Fourth && id < stream.meta.max_deleted_id.max(stream.last_row_id(call.space)?) {
+        return Err("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id".into());
     }
     stream.meta.last_id = id;
     stream.meta.added = added.unwrap_or(stream.meta.added);

@@ -98,7 +98,11 @@ impl<'n> Groups<'n> {
     ) -> Outcome {
         let Some(rows) = stream.rows().cloned() else { return Ok(()) };
         for change in &mut self.0 {
-            let mut walk = NameWalk::new(names::all_pending(change.group.id));
+            // What is pending before the first entry is of entries that are gone.
+            let mut walk = match until {
+                Some(_) => NameWalk::from_id(change.group.id, stream.meta.first_id),
+                None => NameWalk::new(names::all_pending(change.group.id)),
+            };
             'group: while let Some(found) = walk.next(space, &rows)? {
                 for (name, row) in found {
                     let id = names::id_of(&name).ok_or_else(|| stream.corrupt("pending entry without an id"))?;

@@ -136,7 +136,7 @@ pub(super) fn check_order(
 }
 
 /// A double as C's `%.{precision}g` prints it.
-pub(super) fn format_g(d: f64, precision: usize) -> String {
+pub(in crate::script) fn format_g(d: f64, precision: usize) -> String {
     if d.is_nan() {
         return if d.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
     }

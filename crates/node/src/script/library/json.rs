@@ -4,10 +4,15 @@ use super::arguments::{Arguments, charge};
 use super::json_decode::decode;
 use super::json_encode::encode;
 use super::json_settings::{InvalidNumbers, JsonSettings};
+use crate::script::context::EngineVersion;
+use crate::script::direct::bound_all;
 use crate::script::meter::Meter;
 use mlua::{Lua, MultiValue, Table, Value};
 use std::cell::Cell;
 use std::rc::Rc;
+
+/// For how many instructions it counts to make the library once more, from the seventh engine on.
+const NEW_INSTRUCTIONS: u64 = 1500;
 
 /// A function of the library.
 type Run = fn(&Arguments<'_>, &JsonSettings) -> mlua::Result<MultiValue>;
@@ -55,7 +60,18 @@ pub(super) fn library(lua: &Lua, settings: &Rc<JsonSettings>, meter: &Rc<Meter>)
     })?;
     library.raw_set("decode", function)?;
     let meter = meter.clone();
-    let function = lua.create_function(move |lua, ()| self::library(lua, &Rc::new(JsonSettings::default()), &meter))?;
+    let function = lua.create_function(move |lua, ()| {
+        let is_bounded = EngineVersion::of_state(lua) >= EngineVersion::Seventh;
+        if is_bounded {
+            meter.work(NEW_INSTRUCTIONS)?;
+        }
+        let library = self::library(lua, &Rc::new(JsonSettings::default()), &meter)?;
+        // Before, a run would have allocated less for it.
+        if is_bounded {
+            bound_all(lua, &library)?;
+        }
+        Ok(library)
+    })?;
     library.raw_set("new", function)?;
     library.raw_set("null", Value::NULL)?;
     library.raw_set("_NAME", "cjson")?;

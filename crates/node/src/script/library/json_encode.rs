@@ -1,7 +1,8 @@
 //! `cjson.encode`.
 
-use super::arguments::{Arguments, JSON_WRITTEN_INSTRUCTIONS, check_order, format_g, type_name};
+use super::arguments::{Arguments, JSON_WRITTEN_INSTRUCTIONS, charge, check_order, format_g, type_name};
 use super::json_settings::{InvalidNumbers, JsonSettings};
+use crate::script::context::EngineVersion;
 use crate::script::meter::Meter;
 use mlua::{Error, Function, Table, Value};
 use vocab::limits::{SCRIPT_TEXT_BYTES_MAX, SCRIPT_VALUE_INSTRUCTIONS};
@@ -11,7 +12,8 @@ const DEPTH_MAX: i64 = 1000;
 
 pub(super) fn encode(of: &Arguments<'_>, settings: &JsonSettings, meter: &Meter) -> mlua::Result<Vec<u8>> {
     let [value] = &of.values.iter().collect::<Vec<_>>()[..] else { return Err(of.bad(1, "expected 1 argument")) };
-    let mut encoder = Encoder { of, settings, meter, text: Vec::new(), open: Vec::new() };
+    let is_seventh = EngineVersion::of_state(of.lua) >= EngineVersion::Seventh;
+    let mut encoder = Encoder { of, settings, meter, is_seventh, text: Vec::new(), open: Vec::new() };
     encoder.begin(value)?;
     while encoder.go_on()? {}
     Ok(encoder.text)
@@ -45,6 +47,8 @@ struct Encoder<'a> {
     of: &'a Arguments<'a>,
     settings: &'a JsonSettings,
     meter: &'a Meter,
+    /// By the rules of the seventh engine, or of a later one.
+    is_seventh: bool,
     text: Vec<u8>,
     open: Vec<Open>,
 }
@@ -66,7 +70,7 @@ impl Encoder<'_> {
         }
         self.meter.values(JSON_WRITTEN_INSTRUCTIONS)?;
         match value {
-            Value::String(text) => self.string(&text.as_bytes()),
+            Value::String(text) => self.string(&text.as_bytes())?,
             Value::Integer(n) => self.number(value, *n as f64)?,
             Value::Number(n) => self.number(value, *n)?,
             Value::Boolean(b) => self.text.extend_from_slice(if *b { b"true" } else { b"false" }),
@@ -149,7 +153,7 @@ impl Encoder<'_> {
         }
         match key {
             None => {}
-            Some(Value::String(text)) => self.string(&text.as_bytes()),
+            Some(Value::String(text)) => self.string(&text.as_bytes())?,
             Some(key @ (Value::Integer(_) | Value::Number(_))) => {
                 self.text.push(b'"');
                 self.begin(&key)?;
@@ -177,7 +181,9 @@ impl Encoder<'_> {
             if key.floor() != key || key < 1.0 {
                 return Ok(None);
             }
-            max = max.max(key);
+            if key > max {
+                max = if self.is_seventh { int_of(key) } else { key };
+            }
             items += 1;
         }
         let max = max as i64;
@@ -203,7 +209,11 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn string(&mut self, text: &[u8]) {
+    fn string(&mut self, text: &[u8]) -> mlua::Result<()> {
+        if self.is_seventh {
+            // What is refused later has been written all the same.
+            charge(self.meter, text.len())?;
+        }
         self.text.push(b'"');
         for &byte in text {
             let short = match byte {
@@ -225,5 +235,11 @@ impl Encoder<'_> {
             self.text.extend_from_slice(&[b'\\', short]);
         }
         self.text.push(b'"');
+        Ok(())
     }
+}
+
+/// A whole number above zero as a C program on our machines casts it to an `int`.
+fn int_of(number: f64) -> f64 {
+    if number <= f64::from(i32::MAX) { number } else { f64::from(i32::MIN) }
 }

@@ -10,7 +10,7 @@ mod json_settings;
 mod msgpack;
 mod packed_struct;
 
-pub(super) use arguments::Arguments;
+pub(super) use arguments::{Arguments, format_g};
 pub(super) use json_settings::JsonSettings;
 
 use super::meter::Meter;

@@ -1,6 +1,7 @@
 //! `cmsgpack`.
 
 use super::arguments::{Arguments, TEXT_READ_INSTRUCTIONS, charge, check_order};
+use crate::script::context::EngineVersion;
 use crate::script::meter::Meter;
 use crate::script::raised::Raised;
 use mlua::{Lua, MultiValue, Table, Value};
@@ -52,11 +53,20 @@ fn pack(lua: &Lua, meter: &Meter, values: &MultiValue) -> mlua::Result<mlua::Str
     if values.is_empty() {
         return Err(Arguments { lua, name: "pack", values }.bad(0, "MessagePack pack needs input."));
     }
+    let budget = Budget { meter, counts_texts: EngineVersion::of_state(lua) >= EngineVersion::Seventh };
     let mut bytes = Vec::new();
     for value in values {
-        put(&mut bytes, meter, value, 0)?;
+        put(&mut bytes, budget, value, 0)?;
     }
     lua.create_string(bytes)
+}
+
+/// What pays for values that are written.
+#[derive(Clone, Copy)]
+struct Budget<'a> {
+    meter: &'a Meter,
+    /// Texts count before they are copied, from the seventh engine on: what is refused later has been written all the same.
+    counts_texts: bool,
 }
 
 /// A head whose form depends on a length: up to `fixed_max` in the first byte, else in 1 (where there is that form), 2 or 4.
@@ -76,15 +86,18 @@ fn put_head(bytes: &mut Vec<u8>, length: usize, (fixed, fixed_max): (u8, usize),
     }
 }
 
-fn put(bytes: &mut Vec<u8>, meter: &Meter, value: &Value, depth: usize) -> mlua::Result<()> {
+fn put(bytes: &mut Vec<u8>, budget: Budget<'_>, value: &Value, depth: usize) -> mlua::Result<()> {
     // Tables may be shared: what is short in memory may be long as a text.
     if bytes.len() > SCRIPT_TEXT_BYTES_MAX {
         return Err(mlua::Error::MemoryError("the text is too long".to_owned()));
     }
-    meter.values(SCRIPT_VALUE_INSTRUCTIONS)?;
+    budget.meter.values(SCRIPT_VALUE_INSTRUCTIONS)?;
     match value {
         Value::String(text) => {
             let text = text.as_bytes();
+            if budget.counts_texts {
+                charge(budget.meter, text.len())?;
+            }
             put_head(bytes, text.len(), (0xA0, 31), [Some(0xD9), Some(0xDA), Some(0xDB)]);
             bytes.extend_from_slice(&text);
         }
@@ -92,8 +105,8 @@ fn put(bytes: &mut Vec<u8>, meter: &Meter, value: &Value, depth: usize) -> mlua:
         Value::Integer(n) => put_integer(bytes, *n),
         Value::Number(d) => put_number(bytes, *d),
         Value::Table(table) if depth < DEPTH_MAX => {
-            check_order(table, meter, |_| Raised::reply(format!("ERR {UNORDERED}")))?;
-            return put_table(bytes, meter, table, depth);
+            check_order(table, budget.meter, |_| Raised::reply(format!("ERR {UNORDERED}")))?;
+            return put_table(bytes, budget, table, depth);
         }
         _ => bytes.push(0xC0),
     }
@@ -164,21 +177,21 @@ fn array_length(meter: &Meter, table: &Table) -> mlua::Result<Option<usize>> {
     Ok((max as usize == count).then_some(count))
 }
 
-fn put_table(bytes: &mut Vec<u8>, meter: &Meter, table: &Table, depth: usize) -> mlua::Result<()> {
-    if let Some(length) = array_length(meter, table)? {
+fn put_table(bytes: &mut Vec<u8>, budget: Budget<'_>, table: &Table, depth: usize) -> mlua::Result<()> {
+    if let Some(length) = array_length(budget.meter, table)? {
         put_head(bytes, length, (0x90, 15), [None, Some(0xDC), Some(0xDD)]);
         for at in 1..=length {
-            put(bytes, meter, &table.raw_get(at)?, depth + 1)?;
+            put(bytes, budget, &table.raw_get(at)?, depth + 1)?;
         }
         return Ok(());
     }
     let count = table.pairs::<Value, Value>().count();
-    meter.values(count as u64 * SCRIPT_VALUE_INSTRUCTIONS)?;
+    budget.meter.values(count as u64 * SCRIPT_VALUE_INSTRUCTIONS)?;
     put_head(bytes, count, (0x80, 15), [None, Some(0xDE), Some(0xDF)]);
     for pair in table.pairs::<Value, Value>() {
         let (key, value) = pair?;
-        put(bytes, meter, &key, depth + 1)?;
-        put(bytes, meter, &value, depth + 1)?;
+        put(bytes, budget, &key, depth + 1)?;
+        put(bytes, budget, &value, depth + 1)?;
     }
     Ok(())
 }
@@ -208,7 +221,8 @@ fn unpack(of: &Arguments<'_>, meter: &Meter, part: Option<(i64, i64)>) -> mlua::
         return Err(of.error(&format!("Start offset {offset} greater than input length {}.", bytes.len())));
     };
     let is_whole = limit == 0 && offset == 0;
-    let mut cursor = Cursor { lua: of.lua, meter, left, depth: 0 };
+    let checks_keys = EngineVersion::of_state(of.lua) >= EngineVersion::Seventh;
+    let mut cursor = Cursor { lua: of.lua, meter, checks_keys, left, depth: 0 };
     let mut values = MultiValue::new();
     while !cursor.left.is_empty() && (is_whole || (values.len() as i64) < limit) {
         if values.len() >= SCRIPT_VALUES_HELD_MAX {
@@ -227,9 +241,20 @@ fn unpack(of: &Arguments<'_>, meter: &Meter, part: Option<(i64, i64)>) -> mlua::
     Ok(values)
 }
 
+/// Refuses what Lua takes for no key of a table.
+fn check_key(key: &Value) -> mlua::Result<()> {
+    match key {
+        Value::Nil => Err(Raised::text("table index is nil")),
+        Value::Number(n) if n.is_nan() => Err(Raised::text("table index is NaN")),
+        _ => Ok(()),
+    }
+}
+
 struct Cursor<'a> {
     lua: &'a Lua,
     meter: &'a Meter,
+    /// Keys that no table has are errors, from the seventh engine on. Before, they end the run.
+    checks_keys: bool,
     left: &'a [u8],
     depth: usize,
 }
@@ -321,6 +346,9 @@ impl<'a> Cursor<'a> {
         for _ in 0..count {
             let key = self.value()?;
             let value = self.value()?;
+            if self.checks_keys {
+                check_key(&key)?;
+            }
             table.set(key, value)?;
         }
         self.depth -= 1;

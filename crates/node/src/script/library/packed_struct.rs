@@ -1,14 +1,18 @@
 //! `struct`: numbers and texts in the layout of C's structures.
 
-use super::arguments::{Arguments, charge_call};
+use super::arguments::{Arguments, charge, charge_call};
+use crate::script::context::EngineVersion;
 use crate::script::meter::Meter;
-use mlua::{Lua, MultiValue, Table, Value};
+use crate::script::values::number_in;
+use mlua::{Error, Lua, MultiValue, Table, Value};
 use std::rc::Rc;
-use vocab::limits::{SCRIPT_VALUE_INSTRUCTIONS, SCRIPT_VALUES_HELD_MAX};
+use vocab::limits::{SCRIPT_TEXT_BYTES_MAX, SCRIPT_VALUE_INSTRUCTIONS, SCRIPT_VALUES_HELD_MAX};
 
 /// Bytes of the longest integer.
 const INTEGER_BYTES_MAX: usize = 32;
 const ALIGNMENT_MAX: usize = 8;
+/// Bytes of a text that engines before the seventh make: the state of no script may hold more.
+const TEXT_BYTES_MAX_BEFORE: usize = 1 << 30;
 
 pub(super) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let library = lua.create_table()?;
@@ -16,7 +20,7 @@ pub(super) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let packs = lua.create_function(move |lua, values: MultiValue| {
         let arguments = Arguments { lua, name: "pack", values: &values };
         charge_format(&of, &arguments)?;
-        lua.create_string(pack(&arguments)?)
+        lua.create_string(pack(&arguments, &of)?)
     })?;
     library.raw_set("pack", packs)?;
     let of = meter.clone();
@@ -127,7 +131,9 @@ impl<'a> Format<'a> {
     }
 }
 
-fn pack(of: &Arguments<'_>) -> mlua::Result<Vec<u8>> {
+fn pack(of: &Arguments<'_>, meter: &Meter) -> mlua::Result<Vec<u8>> {
+    let is_seventh = EngineVersion::of_state(of.lua) >= EngineVersion::Seventh;
+    let bytes_max = if is_seventh { SCRIPT_TEXT_BYTES_MAX } else { TEXT_BYTES_MAX_BEFORE };
     let text = of.bytes(1)?;
     let mut format = Format::new(of, &text);
     let (mut bytes, mut argument) = (Vec::new(), 2);
@@ -156,6 +162,12 @@ fn pack(of: &Arguments<'_>) -> mlua::Result<Vec<u8>> {
                 argument += 1;
                 let size = if size == 0 { word.len() } else { size };
                 let Some(word) = word.get(..size) else { return Err(of.bad(argument, "string too short")) };
+                if is_seventh {
+                    charge(meter, size)?;
+                }
+                if bytes.len() + size > bytes_max {
+                    return Err(Error::MemoryError("the text is too long".to_owned()));
+                }
                 bytes.extend_from_slice(word);
                 if option == b's' {
                     bytes.push(0);
@@ -209,11 +221,8 @@ fn unpack(of: &Arguments<'_>) -> mlua::Result<MultiValue> {
             }
             b'c' => {
                 if size == 0 {
-                    let length = match values.pop() {
-                        Some(Value::Number(n)) => n,
-                        _ => return Err(of.error("format 'c0' needs a previous size")),
-                    };
-                    size = length as usize;
+                    let length = previous_size(of, values.pop().as_ref());
+                    size = length.ok_or_else(|| of.error("format 'c0' needs a previous size"))?;
                 }
                 values.push(Value::String(of.lua.create_string(at(place, size)?)?));
             }
@@ -230,6 +239,24 @@ fn unpack(of: &Arguments<'_>) -> mlua::Result<MultiValue> {
     }
     values.push(Value::Number((place + 1) as f64));
     Ok(MultiValue::from_vec(values))
+}
+
+/// The size that the value before says. For engines before the seventh a text is none that is a number, and there are none below zero.
+fn previous_size(of: &Arguments<'_>, value: Option<&Value>) -> Option<usize> {
+    let is_seventh = EngineVersion::of_state(of.lua) >= EngineVersion::Seventh;
+    match value? {
+        Value::Number(n) if is_seventh => Some(size_of(*n)),
+        Value::Number(n) => Some(*n as usize),
+        text => number_in(of.lua, text).filter(|_| is_seventh).map(size_of),
+    }
+}
+
+/// As a C program on our machines casts a double to a `size_t`.
+fn size_of(n: f64) -> usize {
+    const HALF: f64 = 9_223_372_036_854_775_808.0;
+    let signed = |n: f64| if (-HALF..HALF).contains(&n) { n as i64 } else { i64::MIN };
+    let size = if n >= HALF { signed(n - HALF) as u64 ^ (1 << 63) } else { signed(n) as u64 };
+    usize::try_from(size).unwrap_or(usize::MAX)
 }
 
 fn size(of: &Arguments<'_>) -> mlua::Result<f64> {

@@ -1,12 +1,13 @@
 //! The metadata group without its majority, for good: an operator has the replica that has most of it go on alone. No plan
 //! can do that, for plans are the metadata group's; everything else that was lost is recovered by one afterwards.
 //!
-//! The replica may have missed changes of the map that nodes have followed: those of its lost leader's last moments. It goes on from the newest map
-//! that its node knows (`node::Shard`, as it begins to lead). Here is made sure that no node that answers knows a newer one.
+//! The replica may have missed changes of the map that nodes have followed: those of its lost leader's last moments. It does not go on if a node
+//! that answers, its own or another, is known to know a newer map than it can have.
 
 use super::error::{AdminError, decode};
 use super::query::NodeQuery;
 use super::request::RecoverRequest;
+use super::shards::replicas_here;
 use super::sight::lacks_majority;
 use crate::mailbox::WorkerMessage;
 use crate::peers::call_node;
@@ -32,8 +33,6 @@ struct Told {
 #[derive(Clone, Copy, Debug)]
 struct Survivor {
     node: NodeId,
-    /// The epoch of the newest map that its node knows.
-    epoch: u64,
     /// The epoch of the map that it has come to; a node of an older release does not tell.
     held: Option<u64>,
     /// The term of its last entry; a node of an older release does not tell.
@@ -47,9 +46,15 @@ pub(super) fn run(store: &Arc<NodeShared>, request: RecoverRequest) -> Result<Va
     let map = store.known().map.clone();
     let map = map.ok_or_else(|| AdminError::Unavailable("this node belongs to no store yet".to_owned()))?;
     let voters = check(store, &map)?;
+    let gone = |is_here: &dyn Fn(NodeId) -> bool| -> Vec<NodeId> {
+        voters.iter().map(|voter| voter.node).filter(|node| !is_here(*node)).collect()
+    };
     if request == RecoverRequest::Here {
-        // On a thread that may not wait for other nodes: the one that asks for it has looked.
-        return go_on(store, &voters);
+        // On a thread that may not wait for other nodes: the one that asks for it has looked at theirs.
+        let told: Vec<Told> = read(store.node(), &replicas_here(store)).into_iter().collect();
+        let gone = gone(&|node| node == store.node());
+        let text = told.iter().find_map(|own| hindrance(&map, &own.replica?, &told, &gone));
+        return text.map_or_else(|| go_on(store, &voters), |text| Err(AdminError::Refused(text)));
     }
     let told: Vec<Told> = map.nodes.keys().filter_map(|node| ask(store, *node)).collect();
     let votes = |node: NodeId| voters.iter().any(|voter| voter.node == node);
@@ -64,12 +69,10 @@ pub(super) fn run(store: &Arc<NodeShared>, request: RecoverRequest) -> Result<Va
         let nodes = named(&map, voters.iter().map(|voter| voter.node));
         AdminError::Refused(format!("none of the nodes that hold the metadata group can be talked to: {nodes}"))
     })?;
-    let is_older = |node: NodeId| node != store.node() && !store.entry_formats.takes_newer_maps(node);
-    if let Some(text) = hindrance(&map, &best, &told, is_older) {
+    let gone = gone(&|node| survivors.iter().any(|of| of.node == node));
+    if let Some(text) = hindrance(&map, &best, &told, &gone) {
         return Err(AdminError::Refused(text));
     }
-    let gone: Vec<NodeId> =
-        voters.iter().map(|voter| voter.node).filter(|node| survivors.iter().all(|of| of.node != *node)).collect();
     if request == RecoverRequest::Apply {
         log::warn!("an operator has the metadata group go on with what node {} has of it", best.node);
         if best.node == store.node() {
@@ -98,15 +101,17 @@ fn check(store: &NodeShared, map: &Map) -> Result<Vec<ReplicaInfo>, AdminError> 
     Ok(map.shards.get(&ShardId::META).into_iter().flat_map(|info| info.voters()).copied().collect())
 }
 
-/// What a node knows, and has of the metadata group; none if it does not say.
 fn ask(store: &Arc<NodeShared>, node: NodeId) -> Option<Told> {
-    let told = NodeQuery::Replicas.ask(store, node).ok()?;
+    read(node, &NodeQuery::Replicas.ask(store, node).ok()?)
+}
+
+/// What a node knows, and has of the metadata group; none if it does not say.
+fn read(node: NodeId, told: &Value) -> Option<Told> {
     let epoch = told["epoch"].as_u64()?;
     let replica = told["replicas"].as_array()?.iter().find(|replica| replica["shard"] == ShardId::META.0);
     let replica = replica.and_then(|replica| {
         Some(Survivor {
             node,
-            epoch,
             held: replica["map"].as_u64(),
             last_term: replica["last_term"].as_u64(),
             last: replica["last"].as_u64()?,
@@ -124,32 +129,30 @@ fn newest(survivors: &[Survivor]) -> Option<Survivor> {
     survivors.iter().max_by_key(|of| (term(of), of.last, of.applied, Reverse(of.node))).copied()
 }
 
-/// Why a survivor may not go on now, if it may not: nodes would have followed a map that the group then does not know, and never learn of
-/// what it makes in its place.
-fn hindrance(map: &Map, best: &Survivor, told: &[Told], is_older: impl Fn(NodeId) -> bool) -> Option<String> {
+/// Why a survivor may not go on, if it may not: it lacks changes of the map that nodes have followed. It would make others in their place, with
+/// the same numbers, and nodes would take some of these and some of those.
+///
+/// Entries that it has and that were not known to be committed count as such changes: it goes on with them.
+fn hindrance(map: &Map, best: &Survivor, told: &[Told], gone: &[NodeId]) -> Option<String> {
     let on = address(map, best.node);
     let Some(held) = best.held else {
         return Some(format!(
-            "the replica on {on} would go on, and that node runs an older release, by which it would begin with an older map than other nodes \
-             may know: start it with this release, then try again"
+            "the replica on {on} would go on, and that node runs an older release, which does not tell which map it has, and whether nodes know a \
+             newer one: start it with this release, then try again"
         ));
     };
-    let newest = told.iter().max_by_key(|told| told.epoch)?;
-    if newest.epoch > best.epoch {
-        return Some(format!(
-            "{} knows map {} of the store, and the node of the replica that would go on, {on}, knows map {} only: it asks others once a \
-             second, so see to it that the two can talk to each other, then try again",
-            address(map, newest.node),
-            newest.epoch,
-            best.epoch
-        ));
-    }
-    let older = told.iter().find(|told| is_older(told.node)).filter(|_| best.epoch > held)?;
+    // An entry makes one change at most.
+    let reached = held.saturating_add(best.last.saturating_sub(best.applied));
+    let newest = told.iter().max_by_key(|told| (told.epoch, Reverse(told.node))).filter(|told| told.epoch > reached)?;
+    let back = match gone {
+        [] => String::new(),
+        gone => format!("Start one that is gone, with its data, and try again: {}. ", named(map, gone.iter().copied())),
+    };
     Some(format!(
-        "the replica on {on} has map {held}, and would go on from map {} that nodes know; {} runs an older release that cannot follow that in the \
-         metadata group: start it with this release, then try again",
-        best.epoch,
-        address(map, older.node)
+        "{} knows map {} of the store, and the replica that would go on, on {on}, has map {reached} at most: it would make other changes in place of \
+         those that it has missed. {back}If none comes back that has them, restore a backup into a new store",
+        address(map, newest.node),
+        newest.epoch
     ))
 }
 
@@ -178,7 +181,7 @@ mod tests {
     use super::*;
 
     fn survivor(node: u64, last_term: Option<u64>, last: u64, applied: u64) -> Survivor {
-        Survivor { node: NodeId(node), epoch: 7, held: Some(7), last_term, last, applied, leads: false }
+        Survivor { node: NodeId(node), held: Some(7), last_term, last, applied, leads: false }
     }
 
     #[test]
@@ -200,28 +203,32 @@ mod tests {
 
     #[test]
     fn no_node_that_answers_knows_a_newer_map() {
-        // The epochs of the maps that the survivor's replica has come to, if it tells, and that its node and another one know; whether that
-        // one is of an older release; and what is said.
-        for (held, best, other, is_older, expected) in [
-            (Some(7), 7, 7, false, None),
-            (Some(7), 7, 7, true, None),
-            (Some(6), 9, 9, false, None),
-            (Some(6), 9, 8, false, None),
-            (Some(8), 7, 7, true, None),
-            (Some(6), 7, 9, false, Some("0000000000000002 knows map 9 of the store")),
-            (Some(6), 9, 9, true, Some("0000000000000002 runs an older release that cannot follow")),
-            (None, 9, 9, false, Some("that node runs an older release")),
+        // The epochs of the maps that the survivor's replica has come to, if it tells, and that its node and another one know; how many entries the
+        // replica has not applied; and what is said.
+        for (held, own, other, unapplied, expected) in [
+            (Some(7), 7, 7, 0, None),
+            (Some(8), 7, 6, 0, None),
+            (Some(7), 7, 9, 2, None),
+            (Some(7), 8, 7, 1, None),
+            (Some(7), 7, 9, 1, Some("0000000000000002 knows map 9 of the store")),
+            (Some(6), 7, 9, 0, Some("on 0000000000000001, has map 6 at most")),
+            (Some(6), 9, 9, 0, Some("0000000000000001 knows map 9 of the store")),
+            (Some(6), 7, 6, 0, Some("try again: 0000000000000003. If none comes back")),
+            (None, 9, 9, 0, Some("that node runs an older release")),
         ] {
-            let survivor = Survivor { epoch: best, held, ..survivor(1, Some(1), 5, 5) };
+            let survivor = Survivor { held, ..survivor(1, Some(1), 5 + unapplied, 5) };
             let told = [
-                Told { node: NodeId(1), epoch: best, replica: Some(survivor) },
+                Told { node: NodeId(1), epoch: own, replica: Some(survivor) },
                 Told { node: NodeId(2), epoch: other, replica: None },
             ];
-            let said = hindrance(&Map::default(), &survivor, &told, |node| is_older && node == NodeId(2));
+            let said = hindrance(&Map::default(), &survivor, &told, &[NodeId(3)]);
             match (&said, expected) {
                 (Some(said), Some(expected)) => assert!(said.contains(expected), "{said}"),
                 _ => assert_eq!(said.as_deref(), expected),
             }
         }
+        let alone = Told { node: NodeId(1), epoch: 9, replica: None };
+        let said = hindrance(&Map::default(), &survivor(1, Some(1), 5, 5), &[alone], &[]).unwrap();
+        assert!(said.contains("it has missed. If none comes back"), "{said}");
     }
 }

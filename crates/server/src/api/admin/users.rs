@@ -296,7 +296,8 @@ fn replaced_in(map: &Map, pairs: &[&[u8]]) -> Result<Vec<UserChange>, String> {
     for (name, was) in map.users.iter().filter(|(name, _)| **name != NO_USERS) {
         users.insert(name.clone(), UserChange { name: name.clone(), was: Some(was.clone()), now: None });
     }
-    for [name, rules] in pairs {
+    // A node of a release before shows the mark as a user.
+    for [name, rules] in pairs.iter().filter(|[name, _]| *name != NO_USERS.as_bytes()) {
         let name = user_name(name)?;
         User::of_rules(name, rules).map_err(|why| format!("ERR {why}"))?;
         let none = UserChange { name: name.to_owned(), was: None, now: None };
