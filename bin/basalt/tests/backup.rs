@@ -219,14 +219,13 @@ fn what_single_commands_make_is_restored_and_takes_the_place_of_what_is_there() 
         ];
         let mut facts: Vec<String> = lines.iter().map(|line| client.call(line).words()).collect();
         let stream = client.call("XINFO STREAM back").words();
-        facts.extend(
-            ["last-generated-id 3-0", "max-deleted-entry-id 5-0"].map(|fact| stream.contains(fact).to_string()),
-        );
+        // What is told of deleted entries is not before the last id any more.
+        facts.push(stream.contains("last-generated-id 3-0").to_string());
         facts.push(client.call("HGET late f").words());
         facts
     };
     let expected = facts(&mut client);
-    assert_eq!(expected[6..], ["true", "true", "v"]);
+    assert_eq!(expected[6..], ["true", "v"]);
     assert_eq!(facts(&mut there), expected);
     for line in [
         "CONFIG SET client-query-buffer-limit 4mb",

@@ -49,6 +49,10 @@ void luaK_nil(Function *f, int from, int count);
 void luaK_setreturns(Function *f, Expression *e, int count);
 int luaK_codeABC(Function *f, int code, int a, int b, int c);
 int luaK_codeABx(Function *f, int code, int a, unsigned int bx);
+void luaK_exp2nextreg(Function *f, Expression *e);
+int luaK_exp2anyreg(Function *f, Expression *e);
+void luaK_storevar(Function *f, Expression *variable, Expression *e);
+void luaK_infix(Function *f, int operator, Expression *e);
 
 /* Sets so many registers to nil: an instruction before it may set the first of them as well. */
 void bslK_nil(Function *f, int from, int count) {
@@ -74,6 +78,34 @@ void bslK_nil(Function *f, int from, int count) {
     int last = from + PLACES_AT_ONCE < end ? from + PLACES_AT_ONCE : end;
     luaK_codeABC(f, CODE_LOADNIL, from, last - 1, 0);
   }
+}
+
+/* A `nil` of its own may come next, which Lua joins to such an instruction before it, unless a jump leads there. It does so within one object,
+   where no call can be redirected: so from a certain width on it takes it that a jump does. */
+static void cut(Function *f) {
+  if (!is_newest(f->state) || f->place == 0) return;
+  uint32_t before = f->proto->code[f->place - 1];
+  if (CODE_OF(before) == CODE_LOADNIL && B_OF(before) - A_OF(before) + 1 >= PLACES_AT_ONCE) f->last_target = f->place;
+}
+
+void bslK_exp2nextreg(Function *f, Expression *e) {
+  cut(f);
+  luaK_exp2nextreg(f, e);
+}
+
+int bslK_exp2anyreg(Function *f, Expression *e) {
+  cut(f);
+  return luaK_exp2anyreg(f, e);
+}
+
+void bslK_storevar(Function *f, Expression *variable, Expression *e) {
+  cut(f);
+  luaK_storevar(f, variable, e);
+}
+
+void bslK_infix(Function *f, int operator, Expression *e) {
+  cut(f);
+  luaK_infix(f, operator, e);
 }
 
 /* The last expression has so many results. */

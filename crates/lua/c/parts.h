@@ -143,6 +143,8 @@ struct lua_State {
   unsigned short calls_in_c_before;
   unsigned char hook_mask;
   unsigned char allows_hook;
+  /* Two bytes that Lua leaves unused: instructions by which its next look comes earlier than Lua counts. */
+  unsigned short unrun;
   int hook_every;
   int hook_in;
   lua_Hook hook;
@@ -160,6 +162,7 @@ void *luaM_toobig(lua_State *L);
 void luaG_runerror(lua_State *L, const char *format, ...);
 void luaC_barrierback(lua_State *L, Table *table);
 void luaD_throw(lua_State *L, int code);
+void luaD_call(lua_State *L, Value *function, int results);
 void luaD_callhook(lua_State *L, int event, int line);
 Text *luaS_newlstr(lua_State *L, const char *text, size_t bytes);
 void luaS_resize(lua_State *L, int places);

@@ -7,6 +7,8 @@
 #define CALLS_FREE 16
 /* What a step counts for along the open upvalues of a function: they lie near to each other. */
 #define BYTES_PER_UPVALUE 2
+/* So many results of a call are set for nothing. */
+#define RESULTS_FREE 16
 
 _Thread_local size_t bsl_untold OF_PROGRAM;
 
@@ -14,8 +16,6 @@ _Thread_local size_t bsl_untold OF_PROGRAM;
 static _Thread_local unsigned char rules_of_next OF_PROGRAM;
 /* The thread of Lua that runs: it looks at its budget within so many instructions. None: no run is under way. */
 static _Thread_local lua_State *running OF_PROGRAM;
-/* Instructions by which the next look comes earlier than Lua counts. */
-static _Thread_local int unrun OF_PROGRAM;
 /* A look is under way at which no instruction was counted. */
 static _Thread_local int is_between OF_PROGRAM;
 
@@ -78,6 +78,8 @@ void bslC_link(lua_State *L, Object *object, unsigned char kind) {
   object->marks = g->white & MARK_WHITES;
   object->kind = kind;
   object->number = first_number(L);
+  /* Lua does not write this of a coroutine. */
+  if (kind == LUA_TTHREAD) ((lua_State *)object)->unrun = 0;
 }
 
 void *bslS_newudata(lua_State *L, size_t bytes, Table *environment) {
@@ -99,27 +101,29 @@ const Value *bslC_gettm(Table *events, int event, Text *name) {
 void bsl_run(lua_State *L) {
   running = L;
   bsl_untold = 0;
-  unrun = 0;
+  if (L) L->unrun = 0;
   is_between = 0;
 }
 
 /* The next instruction of the run is followed by a look at its budget. */
 void bsl_look_soon(void) {
-  if (running && (running->hook_mask & LUA_MASKCOUNT) && running->hook_in > 1) {
-    unrun += running->hook_in - 1;
+  if (running && (running->hook_mask & LUA_MASKCOUNT) && running->hook_in > 1 && running->hook_in <= UINT16_MAX) {
+    running->unrun = (unsigned short)(running->hook_in - 1);
     running->hook_in = 1;
   }
 }
 
-/* By how many instructions the look that is under way came too early. */
+/* By how many instructions the look that is under way came too early. One that comes between those that Lua has anyway counts none, and the
+   next one comes where it would have: what is left in a state of earlier runs decides whether there is one, and scripts see the count. */
 int bsl_take_unrun(int at_once) {
   if (is_between) {
     is_between = 0;
     return at_once;
   }
-  int early = unrun < at_once ? unrun : at_once;
-  unrun = 0;
-  return early;
+  if (!running || running->unrun == 0) return 0;
+  running->hook_in = running->unrun;
+  running->unrun = 0;
+  return at_once;
 }
 
 int bsl_tell(void) {
@@ -171,4 +175,10 @@ Upvalue *bslF_findupval(lua_State *L, Value *level) {
   for (Object *o = L->open_upvalues; o && ((Upvalue *)o)->at > level; o = o->next) steps++;
   if (steps > STEPS_FREE) worked(steps * BYTES_PER_UPVALUE);
   return luaF_findupval(L, level);
+}
+
+/* A call that an instruction makes: a `for` may ask for hundreds of results, which are set to nil where there are none. */
+void bslD_call(lua_State *L, Value *function, int results) {
+  if (results > RESULTS_FREE && is_newest(L)) worked((size_t)results);
+  luaD_call(L, function, results);
 }

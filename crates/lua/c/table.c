@@ -415,7 +415,12 @@ static Value *add(lua_State *L, Table *t, const Value *key, size_t *steps) {
     }
     Node *other = place_of(t, &place->key.as_value);
     if (other != place) {
-      for (; NEXT(other) != place; other = NEXT(other)) ++*steps;
+      for (; NEXT(other) && NEXT(other) != place; other = NEXT(other)) ++*steps;
+      /* No chain ends before it, as long as keys keep their numbers. Where one has lost its own, all go to their places anew. */
+      if (!NEXT(other)) {
+        grow(L, t, key);
+        return bslH_set(L, t, key);
+      }
       NEXT(other) = free;
       *free = *place;
       NEXT(place) = NULL;

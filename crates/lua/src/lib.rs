@@ -893,6 +893,7 @@ mod tests {
     fn steps_count_that_no_instruction_shows() {
         let few = "for i = 1, 1000 do local t = {a = 1, i} t.b = i local n = #t for k in pairs(t) do n = n + 1 end end";
         let numbers = "local t = {} for i = 1, 10000 do t[i] = (i * 7919) % 10007 end";
+        let names: Vec<String> = (1..=150).map(|i| format!("a{i}")).collect();
         for (script, least, most) in [
             (few.to_owned(), 0, 10_000),
             (
@@ -928,6 +929,11 @@ mod tests {
             ),
             (format!("{numbers} for r = 1, 10 do table.foreachi(t, math.randomseed) end"), 4_500_000, 6_000_000),
             (format!("{numbers} for r = 1, 10 do table.maxn(t) end"), 1_500_000, 2_500_000),
+            (
+                format!("local function f() end for i = 1, 1000 do for {} in f do end end", names.join(",")),
+                140_000,
+                300_000,
+            ),
             (format!("{numbers} table.sort(t)"), 5_000_000, 9_000_000),
             (format!("{numbers} table.sort(t, rawequal)"), 5_000_000, 9_000_000),
         ] {
@@ -947,6 +953,7 @@ mod tests {
     fn wide_instructions_are_several() {
         let names: Vec<String> = (1..=96).map(|i| format!("a{i}")).collect();
         let names = names.join(",");
+        let nils = ["nil"; 96].join(",");
         let instructions = |is_newest: bool, script: &str| {
             let lua = by_rules(is_newest, mlua::Lua::new);
             let ran = Rc::new(Cell::new(0));
@@ -963,6 +970,7 @@ mod tests {
         for script in [
             format!("for i = 1, 1000 do local {names} assert(a1 == nil and a96 == nil) end"),
             format!("local function f(...) for i = 1, 1000 do local {names} = ... assert(a2 == 2) end end f(1, 2)"),
+            format!("for i = 1, 1000 do local {names} = {nils} assert(a1 == nil and a96 == nil) end"),
             format!("local function f() return 1, 2 end for i = 1, 1000 do local {names} = f() assert(a2 == 2) end"),
         ] {
             let (before, newest) = (instructions(false, &script), instructions(true, &script));

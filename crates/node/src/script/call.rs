@@ -183,7 +183,7 @@ impl Run<'_> {
         if is_slice || context.engine >= EngineVersion::Seventh {
             (end, instructions) = (engine.meter.end(), engine.meter.instructions());
         }
-        let has_passed = engine.meter.has_passed();
+        let passed = engine.meter.passed();
         engine.meter.finish();
         self.host.afford(instructions)?;
         if let Some(error) = failed {
@@ -193,7 +193,8 @@ impl Run<'_> {
             // Where a stack has overflown, a new state decides how deep calls may be nested again.
             None if is_slice && engine.is_worn() => Some(End::Memory),
             // What a slice could not afford may have failed without a look at the budget: a thread finds out what it comes to.
-            None if is_slice && has_passed => Some(End::Instructions),
+            None if is_slice && passed.is_some() => Some(End::Instructions),
+            None if context.engine >= EngineVersion::Seventh => passed,
             end => end,
         };
         self.judge(end, &script, source.function.is_some())?;

@@ -96,6 +96,9 @@ pub(super) struct Engine {
     is_used_again: bool,
     run: Function,
     finish: Function,
+    clean_up: Function,
+    /// A run may have left something undone: it has passed a bound in the midst of the prelude, or functions of the script ran behind it.
+    is_unclean: Cell<bool>,
     load: Function,
     compiled: HashMap<Vec<u8>, Rc<Compiled>, Xxh3DefaultBuilder>,
     compiled_bytes: usize,
@@ -112,7 +115,7 @@ pub(super) fn with_used_again<T>(version: EngineVersion, run: impl FnOnce(&mut E
             None => Engine::new(version, true)?,
         };
         let done = run(&mut engine);
-        if !engine.is_worn() {
+        if !engine.is_worn() && engine.is_clean() {
             place.replace(Some(engine));
         }
         Ok(done)
@@ -198,6 +201,8 @@ impl Engine {
             is_used_again,
             run: prelude.get("run")?,
             finish: prelude.get("finish")?,
+            clean_up: prelude.get("clean_up")?,
+            is_unclean: Cell::new(false),
             load: prelude.get("load")?,
             compiled: HashMap::default(),
             compiled_bytes: 0,
@@ -215,6 +220,21 @@ impl Engine {
     pub(super) fn is_worn(&self) -> bool {
         // SAFETY: it is the state of `lua`, which lives.
         unsafe { lua::has_overflown(self.state) }
+    }
+
+    /// Whether nothing of its runs is left in it, after what one has left undone is done. No run is under way.
+    fn is_clean(&self) -> bool {
+        if !self.is_unclean.get() {
+            return true;
+        }
+        // What the run has passed would end this, too.
+        self.meter.finish();
+        self.lua.remove_global_hook();
+        match self.clean_up.call::<()>(()) {
+            Ok(()) => self.is_unclean.set(false),
+            Err(e) => log::warn!("a state for scripts is given up: {e}"),
+        }
+        !self.is_unclean.get()
     }
 
     /// Frees what earlier runs have left, where it is much of what the state may hold.
@@ -274,6 +294,8 @@ impl Engine {
         };
         let registered = Registered::new(&self.lua).map_err(|e| format!("ERR {}", text_of(&e)))?;
         let registered = Rc::new(registered);
+        // Until it is run with success: its code may have shown objects, whose numbers it leaves.
+        self.is_unclean.set(true);
         let done = registered.register_function(&self.lua).and_then(|register| self.load.call((code, register)));
         let loaded = registered.take(header.name);
         let (ok, failure): (bool, Value) =
@@ -311,9 +333,13 @@ impl Engine {
             true => self.tables(&keys, argv)?,
             false => (self.strings(&keys)?, self.strings(argv)?),
         };
+        self.is_unclean.set(true);
         let done = self.run.call((script, !is_function, keys, argv));
-        if done.is_err() {
-            self.finish.call::<()>(())?;
+        match &done {
+            Ok((is_done, _)) => self.is_unclean.set(!is_done),
+            // It is cleaned up once its bounds are lifted.
+            Err(_) if self.is_used_again => {}
+            Err(_) => self.finish.call::<()>(())?,
         }
         done
     }
@@ -363,6 +389,7 @@ fn failure_of(failure: &Value) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::end::End;
     use super::*;
 
     const INSTRUCTIONS_MAX: u64 = 4_000_000;
@@ -383,6 +410,35 @@ mod tests {
         engine.meter.finish();
         text
     }
+
+    /// Runs a script that may end in the midst of the prelude, and cleans up behind it, as where a thread's state is put back.
+    fn end(engine: &mut Engine, script: &str, instructions_max: u64, bytes_max: usize) -> Option<End> {
+        let compiled = engine.compile(script.as_bytes()).unwrap();
+        engine.meter.begin(instructions_max, bytes_max, engine.version);
+        engine.count_anew().unwrap();
+        drop(engine.run(&compiled.function, (&[&b"k"[..]], &[&b"v"[..]]), false));
+        let end = engine.meter.end().or(engine.meter.passed());
+        engine.meter.finish();
+        assert!(engine.is_clean());
+        end
+    }
+
+    /// A later run sees nothing of an earlier one: no numbers, keys, or what a library sees while it is loaded.
+    fn assert_clean(engine: &mut Engine, case: &str) {
+        // All at once: each run leaves a clean state to the next one.
+        let script = b"local seen = tostring({}) for i = 1, 60 do tostring({}) end \
+            return seen .. tostring(rawget(_G, 'KEYS')) .. tostring(rawget(_G, 'ARGV')) .. type(redis.call)";
+        let function = engine.compile(script).unwrap();
+        engine.meter.begin(INSTRUCTIONS_MAX, usize::MAX, engine.version);
+        engine.count_anew().unwrap();
+        let (is_done, seen) = engine.run(&function.function, (&[], &[]), true).unwrap();
+        let seen = (is_done, seen.to_string().unwrap());
+        assert_eq!(seen, (true, "table: 0x00000000000001nilnilfunction".to_owned()), "{case}");
+        engine.meter.finish();
+    }
+
+    const SHOWS_ALL: &str = "for _, l in pairs{string, math, table, redis} do for _, f in pairs(l) do tostring(f) end end \
+        tostring(redis.call)";
 
     fn run_in(version: EngineVersion, script: &str) -> String {
         run(&mut Engine::new(version, false).unwrap(), script)
@@ -509,6 +565,51 @@ mod tests {
         ] {
             assert_eq!(run_in(SIXTH, script), sixth, "{script}");
             assert_eq!(run_in(SEVENTH, script), seventh, "{script}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_ends_in_the_midst_of_the_prelude_leaves_nothing_to_the_next_one() {
+        let mut engine = Engine::new(SEVENTH, true).unwrap();
+        let many = format!("{SHOWS_ALL} local l while true do l = {{l}} end");
+        for _ in 0..3 {
+            let bytes_max = engine.lua.used_memory() + 300_000;
+            assert_eq!(end(&mut engine, &many, INSTRUCTIONS_MAX, bytes_max), Some(End::Memory));
+            assert_clean(&mut engine, "memory");
+        }
+        for instructions_max in (1..=20).chain([1000, 2000, 3000, 4000]) {
+            end(&mut engine, SHOWS_ALL, instructions_max, usize::MAX);
+            assert_clean(&mut engine, &format!("{instructions_max} instructions"));
+        }
+    }
+
+    #[test]
+    fn a_load_that_ends_in_the_midst_of_the_prelude_leaves_nothing_to_the_next_run() {
+        let mut engine = Engine::new(SEVENTH, true).unwrap();
+        let source =
+            b"#!lua name=l\nlocal f = {[redis.log] = {}} redis.register_function('f', function() return f end)";
+        for instructions_max in (1..=20).chain([100, 300, 1000, 100_000]) {
+            engine.meter.begin(instructions_max, usize::MAX, SEVENTH);
+            engine.count_anew().unwrap();
+            let loaded = engine.load(source).map(drop);
+            assert!(instructions_max < 100_000 || loaded.is_ok(), "{loaded:?}");
+            engine.meter.finish();
+            assert!(engine.is_clean());
+            assert_clean(&mut engine, &format!("{instructions_max} instructions"));
+        }
+    }
+
+    #[test]
+    fn a_clock_does_not_tell_what_a_state_has_of_earlier_runs() {
+        for bytes in [190_000, 300_000, 900_000] {
+            let script = format!(
+                "local s = string.rep('x', {bytes}) local t = s .. s local a = os.clock() for i = 1, 700 do end \
+                 return a .. ' ' .. os.clock()"
+            );
+            let mut engine = Engine::new(SEVENTH, true).unwrap();
+            let cold = run(&mut engine, &script);
+            assert_eq!(run(&mut engine, &script), cold, "{bytes}");
+            assert_eq!(run_in(SEVENTH, &script), cold, "{bytes}");
         }
     }
 }

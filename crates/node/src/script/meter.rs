@@ -99,9 +99,9 @@ impl Meter {
         self.allocation.set_bounds(usize::MAX, u64::MAX);
     }
 
-    /// Whether more was built than may be, found or not found yet by a look at the budget.
-    pub(super) fn has_passed(&self) -> bool {
-        self.allocation.passed().is_some()
+    /// Which bound was passed by what was built, found or not found yet by a look at the budget.
+    pub(super) fn passed(&self) -> Option<End> {
+        self.allocation.passed()
     }
 
     /// What the state allocates.
@@ -247,7 +247,9 @@ impl Meter {
             mlua::Value::Error(error) => Raised::of(error).is_none(),
             _ => false,
         };
-        if lacks_memory && self.end.get().is_none() {
+        // What C raises then may have got a position before it, and reads as another error.
+        let has_passed = self.engine.get() >= EngineVersion::Seventh && self.passed().is_some();
+        if (lacks_memory || has_passed) && self.end.get().is_none() {
             self.end.set(Some(self.allocation.passed().unwrap_or(End::Memory)));
         }
         self.end.get().is_some()

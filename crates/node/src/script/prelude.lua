@@ -607,4 +607,11 @@ return {
 
   -- What a run that ended in the midst of it has left undone.
   finish = finish,
+
+  -- The same, for the load of a library as well. No bound is in force.
+  clean_up = function()
+    finish()
+    show(globals)
+    library_redis.register_function = not_loading
+  end,
 }
