@@ -111,7 +111,7 @@ fn drawn_plan_change(map: &Map, shard: ShardId, some_node: NodeId, prng: &mut Pr
             Change::SetPlan { id: plan, was, now: state(prng), at_ms, detail }
         }
         3 => {
-            let add = (prng.below(4) > 0).then_some((ReplicaId(known.next_replica), some_node));
+            let add = (prng.below(4) > 0).then_some((ReplicaId(known.next_replica.max(1)), some_node));
             let remove = known.replicas.first().map(|replica| replica.id).filter(|_| prng.below(3) > 0);
             Change::BeginStep { plan, shard, add, remove }
         }

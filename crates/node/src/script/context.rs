@@ -1,7 +1,7 @@
 //! What an entry tells of a script beside the words of its client: the last argument of EVAL and FCALL in an entry.
 //!
 //! ```text
-//! u8 version (1, 2, 3, 4, 5; 0x80 is added if there is a user), varint slot, varint instructions, varint bytes, varint 0 or 1 + the
+//! u8 version (1 to 7; 0x80 is added if there is a user), varint slot, varint instructions, varint bytes, varint 0 or 1 + the
 //! number of a database, or 16385 + the number of a cluster database (0 if the script may choose another one); from version 3 on varint
 //! databases and varint count of exchanged ones, each: varint number, varint place; of a user, bytes its name and bytes its rules without passwords; if it may touch keys of several slots, varint first and varint last of these
 //! ```

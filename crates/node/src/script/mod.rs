@@ -2,8 +2,8 @@
 //!
 //! A script that may write is evaluated when its entry is applied, on every replica, with one result. So nothing that it sees may
 //! differ between replicas: its time and chance are the entry's, no address in memory is shown, tables whose order would depend
-//! on one cannot be walked over, and the budgets of instructions and memory count what is the same everywhere. What passes a
-//! budget is refused, and nothing of it is written.
+//! on one are in the order in which their keys came (engines before the seventh refuse to walk over them), and the budgets of instructions
+//! and memory count what is the same everywhere. What passes a budget is refused, and nothing of it is written.
 //!
 //! On an event loop a script has a small budget, and a Lua state that the thread uses again. One that needs more is given up, and a
 //! thread evaluates it from the beginning in a state of its own: there a budget ends it at the same instruction on all replicas.
