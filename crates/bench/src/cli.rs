@@ -204,24 +204,21 @@ fn noop_server(options: &NoopOptions, stop: &AtomicBool) -> Result<bool, Trouble
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::test_options::Given;
 
     use clap::{CommandFactory, Parser};
 
-    #[derive(Parser)]
-    struct Whole {
-        #[command(flatten)]
-        bench: BenchOptions,
-    }
+    type Whole = Given<BenchOptions>;
 
     #[test]
     fn options_are_consistent_and_understood() {
         Whole::command().debug_assert();
         let whole = Whole::try_parse_from(["bench"]).unwrap();
-        assert!(whole.bench.command.is_none() && whole.bench.canonical.records == 1_000_000);
+        assert!(whole.options.command.is_none() && whole.options.canonical.records == 1_000_000);
         let line =
             "bench run --target redis://h:1 -P workloada -p recordcount=5 -p a=b --rate 100 --warm-up 10s --depth 4";
         let whole = Whole::try_parse_from(line.split(' ')).unwrap();
-        let Some(BenchCommand::Run(run)) = whole.bench.command else { panic!("not run") };
+        let Some(BenchCommand::Run(run)) = whole.options.command else { panic!("not run") };
         assert_eq!((run.phase.files.len(), run.phase.properties.len(), run.phase.depth), (1, 2, 4));
         assert_eq!(run.phase.warm_up, Some(crate::options::Span::Time(Duration::from_secs(10))));
         assert!(Whole::try_parse_from(["bench", "run", "--warm-up", "10x"]).is_err());
@@ -230,7 +227,7 @@ mod tests {
     #[test]
     fn the_no_op_server_serves_until_it_is_told_to_stop() {
         let whole = Whole::try_parse_from(["bench", "noop-server", "--port", "0", "--nodes", "2"]).unwrap();
-        let Some(BenchCommand::NoopServer(options)) = whole.bench.command else { panic!("not noop-server") };
+        let Some(BenchCommand::NoopServer(options)) = whole.options.command else { panic!("not noop-server") };
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let serving = scope.spawn(|| noop_server(&options, &stop).is_ok_and(|well| well));

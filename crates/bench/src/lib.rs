@@ -31,6 +31,8 @@ mod statistics;
 pub mod suite;
 pub mod suite_stores;
 pub mod target;
+#[cfg(test)]
+mod test_options;
 mod trouble;
 pub mod workload;
 

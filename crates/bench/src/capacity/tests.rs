@@ -1,7 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use std::path::PathBuf;
 
-use clap::Parser;
 use vocab::Prng;
 
 use super::options::ModelOptions;
@@ -9,15 +8,10 @@ use super::prediction::Model;
 use super::scalability::Scalability;
 use super::*;
 use crate::model::*;
-
-#[derive(Parser)]
-struct Whole {
-    #[command(flatten)]
-    options: ModelOptions,
-}
+use crate::test_options::Given;
 
 fn options(line: &str) -> ModelOptions {
-    Whole::try_parse_from(["model", "run"].into_iter().chain(line.split_whitespace())).unwrap().options
+    Given::by(["model", "run"].into_iter().chain(line.split_whitespace()))
 }
 
 /// A run of which a read costs 10 µs, an update 40 µs and an insert 60 µs, on three copies.

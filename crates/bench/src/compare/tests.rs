@@ -3,7 +3,6 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use clap::Parser;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -15,6 +14,7 @@ use super::verdict::{Comparison, Verdict};
 use super::*;
 use crate::model::*;
 use crate::statistics::Scale;
+use crate::test_options::Given;
 
 const WARM_UP_S: u64 = 2;
 const SECONDS: u64 = 40;
@@ -93,14 +93,8 @@ fn write(folder: &Path, like: Like) {
     fs::write(folder.join("report.json"), crate::report::json(&report).unwrap()).unwrap();
 }
 
-#[derive(Parser)]
-struct Whole {
-    #[command(flatten)]
-    options: CompareOptions,
-}
-
 fn compared(sides: &[&str]) -> Comparison {
-    let options = Whole::try_parse_from([&["compare"], sides].concat()).unwrap().options;
+    let options: CompareOptions = Given::by([&["compare"], sides].concat());
     let sides: Vec<Side> =
         options.sides.iter().enumerate().map(|(index, given)| Side::read(index, given).unwrap()).collect();
     compare(&sides, &options).unwrap()

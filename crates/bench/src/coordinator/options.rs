@@ -70,10 +70,11 @@ impl LoaderOptions {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::test_options::Given;
     use clap::Parser;
 
-    #[derive(Parser)]
-    struct Whole {
+    #[derive(Args)]
+    struct Both {
         #[command(flatten)]
         phase: PhaseOptions,
         #[command(flatten)]
@@ -92,21 +93,21 @@ mod tests {
             ("--clients 2 --processes 2", "belongs to one process"),
             ("--target redis://h:1 --clients 2 --processes 2 -p basalt.processes=2", "started by hand"),
         ] {
-            let whole = Whole::try_parse_from(["run"].into_iter().chain(line.split(' '))).unwrap();
+            let given: Both = Given::by(["run"].into_iter().chain(line.split(' ')));
             let mut properties = Properties::new();
             properties.set("recordcount", "10");
-            whole.phase.properties.iter().for_each(|given| properties.add_assignment(given).unwrap());
+            given.phase.properties.iter().for_each(|given| properties.add_assignment(given).unwrap());
             let config = Config::read(&properties).unwrap();
-            let found = whole.loader.check(&whole.phase, &properties, &config);
+            let found = given.loader.check(&given.phase, &properties, &config);
             assert_eq!(found.is_ok(), why.is_empty(), "{line}: {found:?}");
             assert!(found.err().unwrap_or_default().contains(why), "{line}");
         }
-        assert!(Whole::try_parse_from(["run", "--processes", "0"]).is_err());
+        assert!(Given::<Both>::try_parse_from(["run", "--processes", "0"]).is_err());
         let none = LoaderOptions { processes: Some(0), ..LoaderOptions::default() };
-        let whole = Whole::try_parse_from(["run", "--target", "redis://h:1"]).unwrap();
+        let given: Both = Given::by(["run", "--target", "redis://h:1"]);
         let mut properties = Properties::new();
         properties.set("recordcount", "10");
         let config = Config::read(&properties).unwrap();
-        assert!(none.check(&whole.phase, &properties, &config).unwrap_err().starts_with("processes 0: "));
+        assert!(none.check(&given.phase, &properties, &config).unwrap_err().starts_with("processes 0: "));
     }
 }

@@ -3,8 +3,6 @@ use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::Parser;
-
 use crate::agent::handshake::{answer, dial};
 use crate::agent::{FrameReader, accept};
 use crate::cli::RunOptions;
@@ -15,17 +13,12 @@ use crate::program::Program;
 use crate::single::measured_by;
 use crate::suite_stores::NoStores;
 use crate::target::{NoopServer, NoopShape};
+use crate::test_options::Given;
 use crate::trouble::Trouble;
 use crate::workload::Task;
 
 /// Longer than any test is waited for: a run of it that ends at all has ended early.
 const ENDLESS: &str = "1h";
-
-#[derive(Parser)]
-struct Whole {
-    #[command(flatten)]
-    run: RunOptions,
-}
 
 /// Ends the agents when a test is over, however it ends.
 struct Ends<'a>(&'a AtomicBool);
@@ -39,7 +32,7 @@ impl Drop for Ends<'_> {
 fn measured_with(agents: &[String], task: Task, line: &str) -> Result<Measured, Trouble> {
     let agents = agents.join(",");
     let words = ["run", "--quiet", "--agents", &agents].into_iter().chain(line.split_whitespace());
-    let options = Whole::try_parse_from(words).unwrap().run;
+    let options = Given::<RunOptions>::by(words);
     let program = Program {
         version: "1",
         commit: None,

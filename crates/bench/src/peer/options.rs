@@ -138,13 +138,7 @@ pub enum DurabilityOfPeer {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Whole {
-        #[command(flatten)]
-        up: UpOptions,
-    }
+    use crate::test_options::Given;
 
     #[test]
     fn shapes_that_a_system_cannot_have_are_refused() {
@@ -159,8 +153,8 @@ mod tests {
             ("etcd", Some(0), 1, "nodes 0: there may be 1 to 64"),
             ("cassandra", Some(65), 1, "nodes 65"),
         ] {
-            let whole = Whole::try_parse_from(["up", name, "--data", "d"]).unwrap();
-            let found = UpOptions { nodes, replication_factor: copies, ..whole.up }.check();
+            let given: UpOptions = Given::by(["up", name, "--data", "d"]);
+            let found = UpOptions { nodes, replication_factor: copies, ..given }.check();
             assert_eq!(found.is_ok(), why.is_empty(), "{name} {nodes:?} {copies}: {found:?}");
             assert!(found.err().unwrap_or_default().contains(why), "{name} {nodes:?} {copies}");
         }

@@ -65,15 +65,8 @@ mod tests {
     use std::process::Command;
     use std::sync::atomic::Ordering;
 
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Whole {
-        #[command(flatten)]
-        up: UpOptions,
-    }
+    use crate::test_options::Given;
 
     fn sleeper() -> Command {
         let mut sleeper = Command::new("sh");
@@ -84,7 +77,7 @@ mod tests {
     #[test]
     fn servers_are_known_as_soon_as_they_are_started_and_end_with_a_start_that_is_stopped() {
         let folder = tempfile::tempdir().unwrap();
-        let options = Whole::parse_from(["up", "etcd", "--data", folder.path().to_str().unwrap()]).up;
+        let options: UpOptions = Given::by(["up", "etcd", "--data", folder.path().to_str().unwrap()]);
         let stop = AtomicBool::new(false);
         let mut site = Site { options: &options, dir: folder.path().to_owned(), nodes: Vec::new(), stop: &stop };
         for number in 1..=2 {
@@ -109,7 +102,7 @@ mod tests {
     #[test]
     fn a_store_that_serves_is_written_down_whole() {
         let folder = tempfile::tempdir().unwrap();
-        let options = Whole::parse_from(["up", "redis", "--data", folder.path().to_str().unwrap()]).up;
+        let options: UpOptions = Given::by(["up", "redis", "--data", folder.path().to_str().unwrap()]);
         let stop = AtomicBool::new(false);
         let mut site = Site { options: &options, dir: folder.path().to_owned(), nodes: Vec::new(), stop: &stop };
         site.start("127.0.0.1:1".to_owned(), sleeper()).unwrap();

@@ -215,21 +215,14 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::atomic::AtomicBool;
 
-    use clap::Parser;
-
     use super::*;
     use crate::suite_stores::NoStores;
-
-    #[derive(Parser)]
-    struct Whole {
-        #[command(flatten)]
-        phase: PhaseOptions,
-    }
+    use crate::test_options::Given;
 
     /// What a run with these options will do.
     fn planned_run(line: &str) -> Result<PhasePlan, String> {
         let given = ["run", "--target", "redis://h:1", "-p", "recordcount=10", "--duration", "1s"];
-        let options = Whole::parse_from(given.into_iter().chain(line.split_whitespace())).phase;
+        let options: PhaseOptions = Given::by(given.into_iter().chain(line.split_whitespace()));
         let program = Program {
             version: "1",
             commit: None,

@@ -94,13 +94,7 @@ pub struct SuiteOptions {
 impl SuiteOptions {
     /// What the command line `bench suite NAME` gives.
     pub(crate) fn of(name: &str) -> Self {
-        use clap::Parser;
-        #[derive(Parser)]
-        struct Whole {
-            #[command(flatten)]
-            suite: SuiteOptions,
-        }
-        Whole::parse_from(["suite", name]).suite
+        crate::test_options::Given::by(["suite", name])
     }
 }
 
