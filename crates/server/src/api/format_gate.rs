@@ -36,37 +36,19 @@ pub(super) struct FormatGate {
     what: &'static str,
 }
 
+/// What is evaluated by rules of an engine for scripts.
+const fn by_rules(since: u16, what: &'static str) -> FormatGate {
+    FormatGate { setting: ENGINE_SETTING, since, what }
+}
+
 /// Scripts and functions are evaluated.
-pub(super) const SCRIPTS: FormatGate =
-    FormatGate { setting: ENGINE_SETTING, since: SCRIPTS_SINCE, what: "scripts and functions run" };
-/// They are evaluated by the rules of the third engine.
-const THIRD_ENGINE: FormatGate = FormatGate {
-    setting: ENGINE_SETTING,
-    since: THIRD_ENGINE_SINCE,
-    what: "scripts run by the rules of the third engine",
-};
-/// And by those of the fourth.
-const FOURTH_ENGINE: FormatGate = FormatGate {
-    setting: ENGINE_SETTING,
-    since: FOURTH_ENGINE_SINCE,
-    what: "scripts run by the rules of the fourth engine",
-};
-/// And by those of the fifth.
-const FIFTH_ENGINE: FormatGate = FormatGate {
-    setting: ENGINE_SETTING,
-    since: FIFTH_ENGINE_SINCE,
-    what: "scripts run by the rules of the fifth engine",
-};
-const SIXTH_ENGINE: FormatGate = FormatGate {
-    setting: ENGINE_SETTING,
-    since: SIXTH_ENGINE_SINCE,
-    what: "scripts run by the rules of the sixth engine",
-};
-const SEVENTH_ENGINE: FormatGate = FormatGate {
-    setting: ENGINE_SETTING,
-    since: SEVENTH_ENGINE_SINCE,
-    what: "scripts run by the rules of the seventh engine",
-};
+pub(super) const SCRIPTS: FormatGate = by_rules(SCRIPTS_SINCE, "scripts and functions run");
+// And by the rules of later engines.
+const THIRD_ENGINE: FormatGate = by_rules(THIRD_ENGINE_SINCE, "scripts run by the rules of the third engine");
+const FOURTH_ENGINE: FormatGate = by_rules(FOURTH_ENGINE_SINCE, "scripts run by the rules of the fourth engine");
+const FIFTH_ENGINE: FormatGate = by_rules(FIFTH_ENGINE_SINCE, "scripts run by the rules of the fifth engine");
+const SIXTH_ENGINE: FormatGate = by_rules(SIXTH_ENGINE_SINCE, "scripts run by the rules of the sixth engine");
+const SEVENTH_ENGINE: FormatGate = by_rules(SEVENTH_ENGINE_SINCE, "scripts run by the rules of the seventh engine");
 /// Clients of a cluster may have keys in databases beyond 0.
 pub(super) const CLUSTER_DATABASES: FormatGate = FormatGate {
     setting: LAYOUT_SETTING,

@@ -122,7 +122,7 @@ impl DataDir {
         for name in ["log", "shards"].into_iter().filter(|name| self.root.join(name).exists()) {
             std::fs::rename(self.root.join(name), folder.join(name)).map_err(fail)?;
         }
-        File::open(&self.root).and_then(|root| root.sync_all()).map_err(fail)?;
+        sync_folder(&self.root).map_err(fail)?;
         self.forget_groups()?;
         Ok(Some(folder))
     }
@@ -245,7 +245,7 @@ impl DataDir {
         let above = self.root.join("shards");
         let fail = |e: io::Error| format!("cannot make folders in {}: {e}", above.display());
         if !above.is_dir() {
-            std::fs::create_dir(&above).and_then(|()| File::open(&self.root)?.sync_all()).map_err(fail)?;
+            std::fs::create_dir(&above).and_then(|()| sync_folder(&self.root)).map_err(fail)?;
         }
         let mut made = false;
         for folder in shards.map(|shard| self.shard(shard)) {
@@ -255,7 +255,7 @@ impl DataDir {
                 Err(e) => return Err(fail(e)),
             }
         }
-        if made { File::open(&above).and_then(|above| above.sync_all()).map_err(fail) } else { Ok(()) }
+        if made { sync_folder(&above).map_err(fail) } else { Ok(()) }
     }
 
     /// The folder of one shard's tree.
