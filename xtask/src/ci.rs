@@ -15,6 +15,7 @@ use crate::test_programs::{self, Programs, TestProgram};
 use crate::turns::Turns;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How much processor time each fuzzer has here; the tests run each for a moment only.
@@ -68,6 +69,9 @@ impl Turn {
 /// By how much the priority of steps beside others is lower (`nice`): in each slice of a processor that both want, they
 /// get a tenth as much.
 const BESIDE_NICENESS: i32 = 10;
+
+/// How many steps run beside those that wait: most of them leave a processor idle at times, or never use more than one.
+const BESIDE_AT_ONCE: usize = 2;
 
 /// One step of the gate.
 struct Step {
@@ -188,18 +192,24 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     summary(&results, begun.elapsed())
 }
 
-/// Runs steps in order; those beside others in order too, at the same time.
+/// Runs steps in order; those beside others at the same time, [`BESIDE_AT_ONCE`] of them, which begin in order.
 fn execute_together(gate: &Gate, steps: &[&'static Step]) -> Vec<Ended> {
     let (beside, first): (Vec<&'static Step>, Vec<&'static Step>) =
         steps.iter().copied().partition(|step| step.turn == Turn::Beside);
+    let (beside, next) = (&beside, &AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        let beside = scope.spawn(move || {
-            // Of this thread and its children alone. Without it they are as quick as the others, no more.
-            let _ = rustix::process::nice(BESIDE_NICENESS);
-            beside.into_iter().map(|step| step.execute(gate)).collect::<Vec<_>>()
+        let threads = [(); BESIDE_AT_ONCE].map(|()| {
+            scope.spawn(move || {
+                // Of this thread and its children alone. Without it they are as quick as the others, no more.
+                let _ = rustix::process::nice(BESIDE_NICENESS);
+                let taken = std::iter::from_fn(|| beside.get(next.fetch_add(1, Ordering::AcqRel)));
+                taken.map(|step| step.execute(gate)).collect::<Vec<_>>()
+            })
         });
         let mut ended: Vec<Ended> = first.into_iter().map(|step| step.execute(gate)).collect();
-        ended.extend(beside.join().expect("a step does not panic"));
+        ended.extend(threads.into_iter().flat_map(|thread| thread.join().expect("a step does not panic")));
+        // As they are listed.
+        ended.sort_by_key(|ended| steps.iter().position(|step| step.name == ended.step.name));
         ended
     })
 }

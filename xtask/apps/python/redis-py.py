@@ -72,6 +72,14 @@ def watched(turns=50):
         count = int(pipe.get("watched") or 0)
         pipe.multi()
         pipe.set("watched", count + 1)
+        try:
+            pipe.execute()
+        except redis.WatchError as error:
+            # That is also what it makes of an answer that is lost with the connection, and makes the transaction again.
+            if str(error) != "Watched variable changed.":
+                assert KILLED, f"a transaction's answer was lost: {error!r}"
+                again.failures.append(repr(error))
+            raise
 
     for _ in range(turns):
         again(store.transaction, add, "watched")

@@ -1,6 +1,7 @@
 """What the programs share: where the store is, what they say, and a count of the jobs that were done."""
 
 import collections
+import faulthandler
 import os
 import subprocess
 import sys
@@ -10,6 +11,9 @@ URL = os.environ["BASALT_URL"]
 PORT = int(os.environ["BASALT_PORT"])
 DATABASES = [(host, int(port)) for host, port in (a.split(":") for a in os.environ["BASALT_DATABASES"].split(","))]
 KILLED = os.environ["BASALT_SITUATION"] == "killed"
+
+# Where its threads stand, for the log of one that does not end: before it is ended.
+faulthandler.dump_traceback_later(100, repeat=True)
 
 
 def half(key=""):
