@@ -404,9 +404,9 @@ impl Handle for GuardedHandle {
             }
         };
         self.judge_sync(synced, covered)?;
-        // raft-engine opens the folder next, to fsync it, and panics if it cannot.
+        // raft-engine opens the folder next, to fsync it, and panics if it cannot: for files of what it rewrites, too.
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        if is_appended(&self.path) && self.is_new.swap(false, Ordering::AcqRel) {
+        if self.is_new.swap(false, Ordering::AcqRel) {
             self.health.wait_out(folder, || std::fs::File::open(folder))?;
         }
         Ok(())

@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// written to is refused: that map would not be seen.
 pub fn open_engine(kind: EngineKind, folder: &Path, shared: &Arc<SharedResources>) -> Result<Arc<dyn Engine>> {
     let other = match kind {
-        EngineKind::Lsm => memory::is_in(folder).then_some(EngineKind::Memory),
-        EngineKind::Memory => lsm::is_in(folder).then_some(EngineKind::Lsm),
+        EngineKind::Lsm => memory::is_in(folder)?.then_some(EngineKind::Memory),
+        EngineKind::Memory => lsm::is_in(folder)?.then_some(EngineKind::Lsm),
     };
     if let Some(other) = other {
         let detail = format!("was written by the engine '{}', not '{}'", other.name(), kind.name());

@@ -2,6 +2,7 @@
 
 use crate::StorageOptions;
 use crate::direct::DirectFiles;
+use crate::room::{Room, SharedRoom};
 use crate::throttle::Throttle;
 use lsm_tree::{Cache, DescriptorTable};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,8 @@ pub struct SharedResources {
     pub(crate) throttle: Arc<Throttle>,
     /// The rate limit of purges, in bytes that they read.
     pub(crate) purge_throttle: Arc<Throttle>,
+    /// What rewrites may take of the device.
+    pub(crate) room: Arc<SharedRoom>,
     /// Bytes of unflushed writes of all trees: active ones, and sealed ones that are not yet in files.
     active_bytes: AtomicU64,
     sealed_bytes: AtomicU64,
@@ -46,6 +49,7 @@ impl SharedResources {
             direct: DirectFiles::new(options.open_files_max / 2),
             throttle: Arc::new(Throttle::new(options.rate_limit_bytes_per_s)),
             purge_throttle: Arc::new(Throttle::new(0)),
+            room: Arc::default(),
             options,
             active_bytes: AtomicU64::new(0),
             sealed_bytes: AtomicU64::new(0),
@@ -67,6 +71,11 @@ impl SharedResources {
     /// Changes how many bytes a second purges may read, over all trees; 0, the default, means no limit.
     pub fn set_purge_rate(&self, bytes_per_s: u64) {
         self.purge_throttle.set_rate(bytes_per_s);
+    }
+
+    /// Says what the device has room for. As long as this is not called, every rewrite begins.
+    pub fn set_room(&self, room: Room) {
+        self.room.set(room);
     }
 
     /// Makes compactions under way end early, so that a node can stop. There is no way back.

@@ -3,14 +3,18 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use storage::{Engine, EngineKind, Error, SharedResources, Slice, Span, StorageOptions, WriteBatch};
+use storage::{Engine, EngineKind, Error, Room, SharedResources, Slice, Span, StorageOptions, WriteBatch};
 use vocab::Prng;
 
 const ROWS: u64 = 2000;
 
-fn open(kind: EngineKind, folder: &Path) -> Arc<dyn Engine> {
+fn resources() -> Arc<SharedResources> {
     let options = StorageOptions { table_bytes: 64 << 10, separation_bytes: 1000, ..StorageOptions::default() };
-    storage::open_engine(kind, folder, &SharedResources::new(options)).unwrap()
+    SharedResources::new(options)
+}
+
+fn open(kind: EngineKind, folder: &Path) -> Arc<dyn Engine> {
+    storage::open_engine(kind, folder, &resources()).unwrap()
 }
 
 fn row(collection: u64, i: u64) -> (Slice, Option<Slice>) {
@@ -67,6 +71,34 @@ fn the_disk_shrinks_after_a_drop() {
     let engine = open(EngineKind::Lsm, folder.path());
     assert!(!engine.purge().unwrap());
     assert_eq!((engine.stats().unwanted_bytes, count(&*engine, "c")), (0, 2 * 2 * ROWS as usize));
+    engine.verify().unwrap();
+}
+
+#[test]
+fn on_a_full_device_what_frees_room_without_taking_any_goes_first() {
+    let (folder, shared) = (tempfile::tempdir().unwrap(), resources());
+    let engine = storage::open_engine(EngineKind::Lsm, folder.path(), &shared).unwrap();
+    for collection in 0..20 {
+        fill(&*engine, collection + 1, collection, ROWS);
+        engine.seal(Vec::new());
+        engine.flush().unwrap();
+    }
+    settle(&*engine);
+    let full = engine.stats().disk_bytes;
+    drop_collections(&*engine, 21, 1..19);
+    shared.set_room(Room { spare_bytes: 0, is_short: true, is_exhausted: false });
+    settle(&*engine);
+    let cut = engine.stats().disk_bytes;
+    assert!(cut < full / 4 * 3 && engine.stats().unwanted_bytes > 0, "{cut} of {full} bytes");
+    assert_eq!(count(&*engine, "c"), 2 * 2 * ROWS as usize);
+    // A rewrite that has begun ends when no room is left, and tells: nothing is lost, and it begins again.
+    shared.set_room(Room { spare_bytes: full, is_short: false, is_exhausted: true });
+    assert!(matches!(engine.purge(), Err(Error::Full { .. })));
+    shared.set_room(Room { spare_bytes: full, is_short: false, is_exhausted: false });
+    settle(&*engine);
+    let left = engine.stats().disk_bytes;
+    assert!(left < cut, "{left} of {cut} bytes");
+    assert_eq!(count(&*engine, "c"), 2 * 2 * ROWS as usize);
     engine.verify().unwrap();
 }
 

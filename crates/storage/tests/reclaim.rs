@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use storage::{Engine, EngineKind, SharedResources, Slice, Span, StorageOptions, WriteBatch};
+use storage::{Engine, EngineKind, Room, SharedResources, Slice, Span, StorageOptions, WriteBatch};
 use vocab::Prng;
 
 const ROWS: u64 = 4000;
@@ -74,4 +74,90 @@ fn removed_rows_give_their_room_back_when_it_is_asked_for() {
         assert_eq!(count(&*engine), 0);
         engine.verify().unwrap();
     }
+}
+
+/// Writes the same keys anew with large values, and brings them into files.
+fn write_large(engine: &dyn Engine, index: u64, rows: impl Iterator<Item = u64>) {
+    let row = |i: u64| {
+        let mut value = vec![0; 64 << 10];
+        Prng::new(index * 1000 + i).fill(&mut value);
+        (key(i), Some(Slice::from(value)))
+    };
+    engine.apply(index, WriteBatch { writes: rows.map(row).collect(), ..WriteBatch::default() });
+    flush(engine);
+}
+
+#[test]
+fn large_values_that_are_removed_or_replaced_give_their_room_back_unasked() {
+    const LARGE_ROWS: u64 = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let options = StorageOptions { table_bytes: 1 << 20, separation_bytes: 1000, ..StorageOptions::default() };
+    let shared = SharedResources::new(options);
+    let engine = storage::open_engine(EngineKind::Lsm, folder.path(), &shared).unwrap();
+    write_large(&*engine, 1, 0..LARGE_ROWS);
+    while engine.compact().unwrap() {}
+    let full = engine.stats().disk_bytes;
+    assert!(!engine.wants_flush());
+    remove(&*engine, 2, (0..LARGE_ROWS).step_by(2));
+    assert!(engine.wants_flush(), "few bytes of removals hide much");
+    flush(&*engine);
+    assert!(!engine.wants_flush());
+    // What is left of the files has to be moved first.
+    shared.set_room(Room { spare_bytes: full / 4, ..Room::default() });
+    let before = engine.stats().disk_bytes;
+    assert!(!engine.compact().unwrap());
+    assert_eq!(engine.stats().disk_bytes, before);
+    shared.set_room(Room { spare_bytes: full, ..Room::default() });
+    while engine.compact().unwrap() {}
+    let left = engine.stats().disk_bytes;
+    assert!(left < full / 10 * 6, "{left} of {full} bytes are left of half of the values");
+    assert_eq!(count(&*engine), LARGE_ROWS / 2);
+    // As many again, a few times: ordinary compaction finds out, and what is left of the old ones is less than the new ones are.
+    for index in 3..=14 {
+        write_large(&*engine, index, (1..LARGE_ROWS).step_by(2));
+        while engine.compact().unwrap() {}
+        // In the first level there are no more than a compaction begins with.
+        let (now, written) = (engine.stats().disk_bytes, full / 2);
+        assert!(now < 5 * written, "{now} bytes, of values of {written}");
+    }
+    assert_eq!(count(&*engine), LARGE_ROWS / 2);
+    engine.verify().unwrap();
+}
+
+/// What removals hide is taken to be rows of the mean size. Where they hide small ones, that is noticed.
+#[test]
+fn small_rows_beside_large_values_come_and_go_without_a_rewrite_each_time() {
+    const ROUNDS: u64 = 50;
+    let folder = tempfile::tempdir().unwrap();
+    let options = StorageOptions { table_bytes: 1 << 20, separation_bytes: 1000, ..StorageOptions::default() };
+    let engine = storage::open_engine(EngineKind::Lsm, folder.path(), &SharedResources::new(options)).unwrap();
+    write_large(&*engine, 1, 0..200);
+    while engine.compact().unwrap() {}
+    let full = engine.stats().disk_bytes;
+    let small = |present: bool| {
+        let row = |i: u64| (key(1000 + i), present.then(|| Slice::from(&b"v"[..])));
+        WriteBatch { writes: (0..300).map(row).collect(), ..WriteBatch::default() }
+    };
+    let mut flushes = 0;
+    for round in 1..=ROUNDS {
+        engine.apply(2 * round, small(true));
+        // As another shard's flush or a restart would.
+        if round == 1 || flushes > 0 {
+            engine.seal(Vec::new());
+            engine.flush().unwrap();
+        }
+        engine.apply(2 * round + 1, small(false));
+        if engine.wants_flush() {
+            flushes += 1;
+            flush(&*engine);
+            while engine.compact().unwrap() {}
+        }
+    }
+    assert!((1..=3).contains(&flushes), "{flushes} flushes in {ROUNDS} rounds of few bytes");
+    // Large ones are noticed as before once there is more to be flushed.
+    remove(&*engine, 2 * ROUNDS + 2, 0..150);
+    flush(&*engine);
+    while engine.compact().unwrap() {}
+    assert!(engine.stats().disk_bytes < full / 10 * 6, "{} of {full} bytes", engine.stats().disk_bytes);
+    engine.verify().unwrap();
 }

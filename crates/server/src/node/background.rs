@@ -6,6 +6,7 @@ use crate::os::{NICE_IDLE, now_ms, set_niceness, spawn_critical};
 use crate::replicas::reconcile_thread;
 use crate::shared::{BACKGROUND_PAUSE, FreeSpace, NodeShared};
 use node::ShardHandle;
+use parking_lot::Mutex;
 use replica::{DiskState, LogStore};
 use std::cmp::Reverse;
 use std::fs::File;
@@ -138,24 +139,72 @@ const STOP_FLUSH_BYTES: u64 = 1 << 20;
 /// For how long such trees are written to files all the same, the largest first.
 const STOP_FLUSH_TIME: Duration = Duration::from_millis(500);
 
+/// How often a tree is tried that lacks room, descriptors or memory.
+const STOP_FLUSH_TRIES: usize = 3;
+
+/// Something that was not written to files, and why.
+struct Unwritten<T> {
+    item: T,
+    error: storage::Error,
+}
+
 /// Writes what is left in memory to files when the store stops, so that the next start has little to replay. What is not
-/// written, the log has.
+/// written, the log has. An error is of one shard: the others go on.
 pub(crate) fn flush_rest(store: &NodeShared) {
-    if store.health.state() != DiskState::Healthy {
-        return;
-    }
     let known = store.known();
-    let mut left: Vec<_> = known.handles().filter(|handle| handle.engine().needs_flush()).collect();
+    let mut left: Vec<&ShardHandle> =
+        known.handles().map(|handle| &**handle).filter(|handle| handle.engine().needs_flush()).collect();
+    // A tree never holds what the log could still lose.
+    let synced = store.log.sync().map_err(|e| e.to_string());
+    let reason = match store.health.state() {
+        DiskState::Healthy => synced.err(),
+        _ => Some(store.health.reason()),
+    };
+    if let Some(reason) = reason {
+        return tell_unwritten(left.len(), &reason);
+    }
     left.sort_by_cached_key(|handle| Reverse(handle.engine().stats().memtable_bytes));
-    let (next, begun) = (AtomicUsize::new(0), Instant::now());
-    let flush_next = || {
-        while let Some(handle) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let is_small = handle.engine().stats().memtable_bytes < STOP_FLUSH_BYTES;
-            if is_small && begun.elapsed() > STOP_FLUSH_TIME {
-                return;
+    let (begun, mut lost) = (Instant::now(), 0);
+    let flush = |handle: &ShardHandle| {
+        let is_small = handle.engine().stats().memtable_bytes < STOP_FLUSH_BYTES;
+        if is_small && begun.elapsed() > STOP_FLUSH_TIME { Ok(()) } else { handle.engine().flush() }
+    };
+    for tries in 1..=STOP_FLUSH_TRIES {
+        let unwritten = flush_side_by_side(&left, flush);
+        left.clear();
+        for Unwritten { item: handle, error } in unwritten {
+            log::warn!("shard {}: not written to files: {error}", handle.id());
+            if error.is_lack() && tries < STOP_FLUSH_TRIES {
+                left.push(handle);
+            } else {
+                lost += 1;
             }
-            if let Err(e) = handle.engine().flush() {
-                return log::warn!("not written to files, the next start replays it from the log: {e}");
+        }
+        if left.is_empty() {
+            break;
+        }
+        std::thread::sleep(BACKGROUND_PAUSE);
+    }
+    tell_unwritten(lost, "see above");
+}
+
+/// Says what has become of the data of shards that were not written to files.
+fn tell_unwritten(shards: usize, reason: &str) {
+    if shards > 0 {
+        log::warn!("{shards} shards are not written to files ({reason}): the next start replays them from the log");
+    }
+}
+
+/// Writes each by itself, several at a time, in their order; hands back those that could not be written.
+fn flush_side_by_side<T: Copy + Send + Sync>(
+    left: &[T],
+    flush: impl Fn(T) -> storage::Result<()> + Sync,
+) -> Vec<Unwritten<T>> {
+    let (next, unwritten) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let flush_next = || {
+        while let Some(&item) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = flush(item) {
+                unwritten.lock().push(Unwritten { item, error });
             }
         }
     };
@@ -166,6 +215,7 @@ pub(crate) fn flush_rest(store: &NodeShared) {
         }
         flush_next();
     });
+    unwritten.into_inner()
 }
 
 /// Deletes log files that nothing needs; shards that keep old ones alive are to flush.
@@ -180,13 +230,22 @@ fn delete_log_files(store: &NodeShared) {
     }
 }
 
+/// Whether trees may be rewritten. On a full device they may: what frees room without taking any does so, and what has to take some
+/// first begins only where that is there.
+fn may_rewrite(state: DiskState) -> bool {
+    match state {
+        DiskState::Healthy | DiskState::Full => true,
+        DiskState::Short | DiskState::Poisoned => false,
+    }
+}
+
 fn compact_thread(store: &NodeShared) {
     let (mut seen, mut was_busy) = (0, false);
     while !store.is_stopping() {
         let (mut more, mut trees) = (false, 0);
         let mut begun = Instant::now();
         for handle in by_debt(store).iter().filter_map(Weak::upgrade) {
-            if store.is_stopping() || store.health.state() != DiskState::Healthy {
+            if store.is_stopping() || !may_rewrite(store.health.state()) {
                 break;
             }
             trees += 1;
@@ -224,7 +283,7 @@ fn purge_thread(store: &NodeShared) {
         // Weak: a replica can be closed before the purge reaches it.
         let handles: Vec<_> = store.known().data_handles().map(Arc::downgrade).collect();
         for handle in handles.iter().filter_map(Weak::upgrade) {
-            if store.is_stopping() || store.health.state() != DiskState::Healthy {
+            if store.is_stopping() || !may_rewrite(store.health.state()) {
                 break;
             }
             match handle.engine().purge() {
@@ -259,9 +318,10 @@ fn refuse(store: &NodeShared, handle: &ShardHandle, error: &storage::Error) {
 fn free_space_thread(store: &NodeShared) {
     let root = store.dir.root();
     while !store.is_stopping() {
-        match FreeSpace::of(root) {
+        let space = FreeSpace::of(root);
+        match &space {
             Ok(space) if space.is_short() => {
-                let FreeSpace { free_bytes, reserve_bytes } = space;
+                let FreeSpace { free_bytes, reserve_bytes } = *space;
                 let root = root.display();
                 store
                     .health
@@ -270,6 +330,9 @@ fn free_space_thread(store: &NodeShared) {
             Ok(space) if space.is_ample() => store.health.set_room(),
             Ok(_) => {}
             Err(e) => log::warn!("the free space of {} cannot be told: {e}", root.display()),
+        }
+        if let Ok(space) = space {
+            store.resources.set_room(space.room(store.health.state() == DiskState::Full));
         }
         if store.health.state() == DiskState::Short && File::open(root).is_ok() {
             store.health.set_supplied();
@@ -280,11 +343,28 @@ fn free_space_thread(store: &NodeShared) {
 
 #[cfg(test)]
 mod tests {
-    use super::most_first;
+    use super::{STOP_THREADS, flush_side_by_side, most_first};
     use crate::shared::BackgroundState;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Barrier, Mutex};
+    use storage::Error;
     use vocab::ShardId;
+
+    #[test]
+    fn what_cannot_be_written_keeps_no_other_from_it() {
+        const ITEMS: usize = 5 * STOP_THREADS;
+        let (items, tried): (Vec<usize>, _) = ((0..ITEMS).collect(), AtomicUsize::new(0));
+        let unwritten = flush_side_by_side(&items, |item| {
+            tried.fetch_add(1, Ordering::Relaxed);
+            if item % 4 == 0 { Err(Error::Full { path: item.to_string().into() }) } else { Ok(()) }
+        });
+        let mut found: Vec<usize> = unwritten.iter().map(|one| one.item).collect();
+        found.sort_unstable();
+        assert_eq!((tried.into_inner(), found), (ITEMS, (0..ITEMS).step_by(4).collect()));
+        let is_its_own = |path: &std::path::Path, item: usize| path.as_os_str() == item.to_string().as_str();
+        assert!(unwritten.iter().all(|one| matches!(&one.error, Error::Full { path } if is_its_own(path, one.item))));
+        assert!(flush_side_by_side(&[] as &[usize], |_| Ok(())).is_empty());
+    }
 
     /// As flush and compaction threads do: those with the most debt first, each by one thread at a time. Two threads are
     /// at work at the same moment, or the barrier lets none of them go on.

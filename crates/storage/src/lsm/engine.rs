@@ -7,10 +7,12 @@
 use super::collector::{self, Dropping, Plan};
 use super::fault::translate;
 use super::fork::fork;
+use super::garbage::Garbage;
 use super::generation::{self, Generation, L0_RUNS_ASKED, L0_RUNS_FULL, L0_TABLES, L0_TABLES_UNPURGED};
 use super::ingest::{LsmIngest, LsmIngested, stamp};
 use super::manifest::{self, Manifest};
 use super::memtable::{self, Memtable, NEWEST, scan};
+use super::removed::Removed;
 use super::snapshot::LsmSnapshot;
 use super::sweep::{Views, sweep};
 use super::tree_files::TreeFiles;
@@ -251,7 +253,7 @@ impl LsmEngine {
     }
 
     /// Rewrites a level of `generation` that holds rows that are to go, slowly; its compaction is held. False if it is to
-    /// end.
+    /// end, or the device has no room for it.
     fn rewrite(&self, generation: &Arc<Generation>, from: u8, to: u8) -> Result<bool> {
         generation.pace.hurried.store(false, Ordering::Relaxed);
         // What made an earlier one urgent may have passed.
@@ -262,8 +264,18 @@ impl LsmEngine {
         merged
     }
 
-    /// Merges a level of `generation` into another one, or into itself; its compaction is held. False if it is to end.
+    /// Merges a level of `generation` into another one, or into itself; its compaction is held. False if it is to end, or
+    /// the device has no room for it.
     fn merge(&self, generation: &Arc<Generation>, from: u8, to: u8) -> Result<bool> {
+        let bytes = generation.merge_bytes(from, to);
+        let Some(_claim) = self.shared.room.claim(bytes) else {
+            if !generation.lack_told.swap(true, Ordering::Relaxed) {
+                let folder = generation.folder.display();
+                log::warn!("{folder}: {bytes} bytes of room are needed to free more, and are waited for");
+            }
+            return Ok(false);
+        };
+        generation.lack_told.store(false, Ordering::Relaxed);
         let result = self.rewrite_files(generation, || {
             generation.tree().compact(Arc::new(PullDown(from, to)), u64::MAX)?;
             Ok(generation.blob_dir.check()?)
@@ -331,7 +343,7 @@ impl LsmEngine {
     }
 
     /// Merges each level of `generation` into the next one, down to the last, where no removal is left; its compaction is
-    /// held. False if there was nothing to merge, or it is to end.
+    /// held. False if there was nothing to merge, it is to end, or the device has no room for it.
     fn rewrite_worn(&self, generation: &Arc<Generation>) -> Result<bool> {
         let is_asked = generation.wear.take_asked();
         // However large it is: flushes see to it that writers do not wait for the rate limit.
@@ -345,8 +357,8 @@ impl LsmEngine {
 
     /// Does so. One that was asked for ends early where ordinary compaction is behind.
     fn merge_all(&self, generation: &Arc<Generation>, is_asked: bool) -> Result<bool> {
-        let mut merged = false;
-        let mut from = 0;
+        let before = self.flushed_garbage();
+        let (mut merged, mut from) = (false, 0);
         while let Some((above, below)) = generation.levels_to_merge(from) {
             if is_asked && merged && generation.index().l0_run_count() >= L0_RUNS_ASKED {
                 // Ordinary compaction goes first; for what is left it is asked again.
@@ -357,12 +369,49 @@ impl LsmEngine {
             }
             (merged, from) = (true, below);
         }
-        // Only a merge that finds values stale when it begins removes them.
-        if is_asked && let Some(last) = generation.stale_level() {
-            merged = self.merge(generation, last, last)?;
+        if is_asked {
+            // Only a merge that finds values stale when it begins removes them.
+            if let Some(last) = generation.stale_level() {
+                if !self.merge(generation, last, last)? {
+                    return Ok(merged);
+                }
+                merged = true;
+            }
+            generation.note_found(before);
         }
         generation.wear.rewritten();
         Ok(merged)
+    }
+
+    /// Asks for the room of values that are kept out of the levels of `generation`, once much of it is of no use and the
+    /// device has room for what is to be moved.
+    fn ask_for_values(&self, generation: &Generation) {
+        let garbage = self.flushed_garbage();
+        let left = generation.stale_left.fetch_min(garbage.stale_bytes, Ordering::Relaxed).min(garbage.stale_bytes);
+        let moves = || garbage.claimed_bytes().saturating_add(generation.index().disk_space());
+        // Ordinary compaction goes first where it is behind.
+        let is_ahead = || generation.index().l0_run_count() < L0_RUNS_ASKED;
+        if garbage.is_much(left) && is_ahead() && generation.gives_back() && self.shared.room.fits(moves()) {
+            generation.wear.ask();
+        }
+    }
+
+    /// The garbage among values that are kept out of the levels, of which files tell.
+    fn flushed_garbage(&self) -> Garbage {
+        let view = self.view.load();
+        view.garbage(Removed { unflushed: 0, ..view.removed() })
+    }
+
+    /// Whether removals that are neither in files nor sealed for them hide much of what is kept out of the levels, as far as is known. Cheap.
+    fn hides_values(view: &View) -> bool {
+        let removed = || view.removed();
+        let left = || view.generation.stale_left.load(Ordering::Relaxed);
+        view.sealed.is_empty()
+            && view.files.value_bytes > 0
+            && removed().wants_seal()
+            && (view.generation.usage.is_worth_a_flush() || !view.generation.hides_little.load(Ordering::Relaxed))
+            && view.garbage(removed()).is_much(left())
+            && view.generation.gives_back()
     }
 
     /// One step that removes rows which a fork has taken over.
@@ -599,7 +648,8 @@ impl Engine for LsmEngine {
     fn wants_flush(&self) -> bool {
         let view = self.view.load();
         let Generation { usage, wear, .. } = &*view.generation;
-        usage.is_due() || usage.is_worth_a_flush() && wear.wants_seal(|| view.files.disk_bytes + usage.bytes())
+        let is_worn = || wear.wants_seal(|| view.files.disk_bytes + usage.bytes());
+        usage.is_due() || usage.is_worth_a_flush() && is_worn() || Self::hides_values(&view)
     }
 
     fn seal(&self, meta: Vec<(Slice, Slice)>) {
@@ -695,8 +745,13 @@ impl Engine for LsmEngine {
             // So little is in memory that no flush is waited for.
             generation.wear.seal();
         }
-        if self.is_worn(&generation) {
-            return self.rewrite_worn(&generation);
+        self.ask_for_values(&generation);
+        if self.is_worn(&generation) && self.rewrite_worn(&generation)? {
+            return Ok(true);
+        }
+        // An ordinary step does not know beforehand what it needs.
+        if self.is_ending(&generation) || self.shared.room.is_short() {
+            return Ok(false);
         }
         self.compact_step(&generation)
     }
@@ -750,7 +805,9 @@ impl Engine for LsmEngine {
 
     fn purge(&self) -> Result<bool> {
         self.health.check()?;
-        Ok(self.purge_unwanted()? | self.purge_dropped()?)
+        // Each is tried, whatever comes of the other: one of them may free room at once.
+        let (dropped, unwanted) = (self.purge_dropped(), self.purge_unwanted());
+        Ok(dropped? | unwanted?)
     }
 
     fn reclaim(&self) -> bool {

@@ -1,15 +1,19 @@
 //! Slows compaction: lsm-tree has no rate limit, but shows every value it moves to a filter. It also tells the filter when
 //! all is written and not yet in the manifest. Rows that a forked tree does not want, and rows of dropped
 //! prefixes, end here: all versions of their keys are to go, so their order does not matter. A purge has a limit of its own, which it
-//! heeds until its tree is in a hurry. No limit holds while flushes lack room in the first level, or soon would.
+//! heeds until its tree is in a hurry. No limit holds while flushes lack room in the first level, or soon would. A rewrite ends
+//! here, too, when the device has room for nothing but the log and flushes.
 
 use super::blob_dir_sync::BlobDirSync;
 use crate::Keep;
 use crate::dropped::DroppedPrefixes;
+use crate::room::SharedRoom;
 use crate::throttle::Throttle;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use lsm_tree::compaction::filter::Context;
 use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
+use std::fs::File;
+use std::io;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +45,7 @@ pub(super) struct Brake(AssertUnwindSafe<Parts>);
 pub(super) struct Parts {
     pub(super) throttle: Arc<Throttle>,
     pub(super) purge_throttle: Arc<Throttle>,
+    pub(super) room: Arc<SharedRoom>,
     pub(super) pace: Arc<Pace>,
     pub(super) blob_dir: Arc<BlobDirSync>,
     pub(super) keep: Arc<ArcSwapOption<Keep>>,
@@ -52,6 +57,8 @@ struct BrakeFilter {
     /// As it was when the compaction began.
     keep: Option<Arc<Keep>>,
     dropped: Arc<DroppedPrefixes<u64>>,
+    /// The folder of value files, for the end.
+    blob_dir: io::Result<File>,
     bytes: u64,
 }
 
@@ -65,6 +72,11 @@ const fn assert_unwind_safe<T: RefUnwindSafe>() {}
 const _: () = assert_unwind_safe::<Brake>();
 
 impl Parts {
+    /// Whether this is to end for want of room. A flush that waits for it needs its room as well.
+    fn lacks_room(&self) -> bool {
+        self.room.is_exhausted() && !self.pace.urgent.load(Ordering::Relaxed)
+    }
+
     /// Waits as long as so many bytes are to take; false if this is to end, with the node or with the tree.
     fn take(&self, bytes: u64) -> bool {
         let is_abandoned = || self.pace.abandoned.load(Ordering::Relaxed);
@@ -89,18 +101,31 @@ impl Factory for Brake {
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
         let parts = self.0.0.clone();
-        Box::new(BrakeFilter { keep: parts.keep.load_full(), dropped: parts.dropped.load_full(), parts, bytes: 0 })
+        Box::new(BrakeFilter {
+            keep: parts.keep.load_full(),
+            dropped: parts.dropped.load_full(),
+            blob_dir: parts.blob_dir.open(),
+            parts,
+            bytes: 0,
+        })
     }
 }
 
 impl CompactionFilter for BrakeFilter {
     fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
+        // An error is the only way to end a compaction.
+        if let Err(error) = &self.blob_dir {
+            return Err(error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error).into());
+        }
+        // Asked for each row: a value that is moved may be large.
+        if self.parts.lacks_room() {
+            return Err(io::Error::from(io::ErrorKind::StorageFull).into());
+        }
         let value = if item.is_indirection() { HANDLE_BYTES } else { item.value()?.len() as u64 };
         self.bytes += item.key().len() as u64 + value;
         if self.bytes >= STEP_BYTES {
             if !self.parts.take(self.bytes) {
-                // An error is the only way to end a compaction.
-                return Err(std::io::Error::from(std::io::ErrorKind::Interrupted).into());
+                return Err(io::Error::from(io::ErrorKind::Interrupted).into());
             }
             self.bytes = 0;
         }
@@ -112,6 +137,9 @@ impl CompactionFilter for BrakeFilter {
     }
 
     fn finish(self: Box<Self>) {
-        self.parts.blob_dir.sync_later_checked();
+        // Else there was no row, and no file is new.
+        if let Ok(folder) = &self.blob_dir {
+            self.parts.blob_dir.sync_later_checked(folder);
+        }
     }
 }

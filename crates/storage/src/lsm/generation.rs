@@ -13,6 +13,7 @@ use super::collector::Collector;
 use super::damage::KnownDamage;
 use super::fault::translate;
 use super::filter::{Brake, Pace, Parts};
+use super::garbage::{FILE_STALE, GARBAGE_PART, Garbage};
 use super::manifest::Manifest;
 use super::table::{Blocks, Known};
 use super::unwanted;
@@ -52,12 +53,6 @@ pub(super) const L0_RUNS_ASKED: usize = 12;
 /// byte; the last number is left to what a fork writes into the tree that it makes.
 pub(super) const L0_RUNS_FULL: usize = 254;
 const _: () = assert!(L0_RUNS_CROWDED < L0_RUNS_FULL && L0_RUNS_FULL < u8::MAX as usize);
-
-/// A value file is rewritten, by a merge of all tables that refer to it, when so much of it is stale.
-const FILE_STALE: f32 = 0.3;
-/// The same for all value files of a tree together. More, since heads of records do not count as stale: some file is beyond its own
-/// bound then.
-const TREE_STALE: f64 = 0.35;
 
 /// A tree and what its users share.
 pub(super) struct Generation {
@@ -100,6 +95,12 @@ pub(super) struct Generation {
     pub(super) collector: Collector,
     /// What readers pass over in it.
     pub(super) wear: Wear,
+    /// Bytes of stale values that the last rewrite for their room has left, or less.
+    pub(super) stale_left: AtomicU64,
+    /// Removals hid much less of such values than was taken when they were merged last: they were of small rows.
+    pub(super) hides_little: AtomicBool,
+    /// Whether the log says that rewrites lack room, since one last began.
+    pub(super) lack_told: AtomicBool,
     /// Tables up to this number may hold rows that are not kept: as the file says (see `purge`).
     unwanted: Mutex<Option<u64>>,
     /// What lsm-tree counts its own changes with. Nothing else uses it, except that an ingestion's rows get its number.
@@ -169,6 +170,7 @@ impl Generation {
         let brake = Brake::new(Parts {
             throttle: shared.throttle.clone(),
             purge_throttle: shared.purge_throttle.clone(),
+            room: shared.room.clone(),
             pace: pace.clone(),
             blob_dir: blob_dir.clone(),
             keep: keep.clone(),
@@ -201,6 +203,9 @@ impl Generation {
             forgotten: Mutex::default(),
             collector: Collector::default(),
             wear: Wear::default(),
+            stale_left: AtomicU64::new(0),
+            hides_little: AtomicBool::new(false),
+            lack_told: AtomicBool::new(false),
             unwanted: Mutex::new(None),
             seqno,
             held,
@@ -290,11 +295,37 @@ impl Generation {
         (above + 1 < filled.len()).then(|| (above as u8, next_level(&filled, above + 1) as u8))
     }
 
+    /// What values that are kept out of the levels take.
+    pub(super) fn value_bytes(&self) -> u64 {
+        self.tree.disk_space().saturating_sub(self.index().disk_space())
+    }
+
+    /// The most that a merge of level `from` into `to`, or into itself, writes before it frees anything.
+    pub(super) fn merge_bytes(&self, from: u8, to: u8) -> u64 {
+        let version = self.index().current_version();
+        let mut bytes = 0;
+        for (at, level) in version.iter_levels().enumerate() {
+            if at == usize::from(from) || at == usize::from(to) {
+                bytes += level.iter().flat_map(|run| run.iter()).map(|table| table.metadata.file_size).sum::<u64>();
+            }
+        }
+        let stale_bytes = self.tree.stale_blob_bytes();
+        bytes + Garbage { value_bytes: self.value_bytes(), stale_bytes, removed_bytes: 0 }.moved_bytes()
+    }
+
+    /// All removals are merged into the last level. `before` tells what was taken of the values then.
+    pub(super) fn note_found(&self, before: Garbage) {
+        let (values, stale) = (self.value_bytes(), self.tree.stale_blob_bytes());
+        if before.removed_bytes > 0 {
+            self.hides_little.store(before.hid_little(values, stale), Ordering::Relaxed);
+        }
+        self.stale_left.store(stale, Ordering::Relaxed);
+    }
+
     /// The last level, if so many of the values that are kept out of the levels are stale that rewriting it frees room, once there
     /// is no level above it.
     pub(super) fn stale_level(&self) -> Option<u8> {
-        let kept_out = self.tree.disk_space().saturating_sub(self.index().disk_space());
-        let is_stale = self.tree.stale_blob_bytes() as f64 > kept_out as f64 * TREE_STALE;
+        let is_stale = self.tree.stale_blob_bytes() as f64 > self.value_bytes() as f64 * GARBAGE_PART;
         is_stale.then(|| (self.index().current_version().level_count() - 1) as u8)
     }
 
@@ -390,8 +421,9 @@ pub(super) fn tree_folder(shard: &Path, number: u64) -> PathBuf {
 }
 
 /// Whether a shard's folder has a tree.
-pub(crate) fn is_in(shard: &Path) -> bool {
-    shard.join(POINTER).exists()
+pub(crate) fn is_in(shard: &Path) -> Result<bool> {
+    let path = shard.join(POINTER);
+    path.try_exists().map_err(|error| system_error(&path, error))
 }
 
 /// The generation that the pointer file names; `None` if there is none yet.
@@ -447,7 +479,14 @@ pub(super) fn check_unused(shard: &Path) -> Result<()> {
         return Ok(());
     }
     for folder in trees(shard)? {
-        if fs::read_dir(folder.join("tables")).is_ok_and(|mut tables| tables.next().is_some()) {
+        let tables = folder.join("tables");
+        let has_tables = match fs::read_dir(&tables) {
+            Ok(mut tables) => tables.next().is_some(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            // What cannot be told now is not taken for none: the folder would be removed.
+            Err(error) => return Err(system_error(&tables, error)),
+        };
+        if has_tables {
             let detail = format!("missing, but there is data in {}", folder.display());
             return Err(Error::Corrupt { path: shard.join(POINTER), detail });
         }

@@ -13,6 +13,7 @@ mod engine;
 mod fault;
 mod filter;
 mod fork;
+mod garbage;
 mod generation;
 mod ingest;
 mod inspect;

@@ -26,6 +26,8 @@ pub(super) struct TreeFiles {
     pub(super) level_tables: Vec<usize>,
     /// Their bytes, with those of values that are kept out of the levels.
     pub(super) disk_bytes: u64,
+    /// Bytes of such values alone.
+    pub(super) value_bytes: u64,
     /// Bytes of such values that nothing points to any more.
     pub(super) stale_bytes: u64,
     /// What they have of removals.
@@ -73,6 +75,7 @@ impl TreeFiles {
             l0_runs,
             level_tables: version.iter_levels().map(|level| level.table_count()).collect(),
             disk_bytes: generation.tree().disk_space(),
+            value_bytes: generation.value_bytes(),
             stale_bytes: generation.tree().stale_blob_bytes(),
             removed,
             entries: generation.tree().approximate_len(),

@@ -9,6 +9,7 @@
 
 use super::blob::Handle;
 use super::fault::{translate, uninterrupted};
+use super::garbage::Garbage;
 use super::generation::Generation;
 use super::lookup::Lookup;
 use super::memtable::scan::entries;
@@ -246,6 +247,13 @@ impl View {
             unflushed: self.memtables().map(|memtable| memtable.removals()).sum(),
             ..self.files.removed
         }
+    }
+
+    /// The garbage among values that are kept out of the levels; `removed` tells how many rows removals hide.
+    pub(super) fn garbage(&self, removed: Removed) -> Garbage {
+        let TreeFiles { value_bytes, stale_bytes, .. } = *self.files;
+        let removed_bytes = removed.bytes(value_bytes.saturating_sub(stale_bytes));
+        Garbage { value_bytes, stale_bytes, removed_bytes }
     }
 
     /// The newest entry of each key from `start` to before `end` (empty: to the end) as of `index`, in order; values

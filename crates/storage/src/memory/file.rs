@@ -13,7 +13,7 @@ use crate::files::{put_in_place, system_error};
 use crate::{Error, Result, Slice};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"BASALTMS";
@@ -169,8 +169,12 @@ pub(super) fn with_prefix(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
 }
 
 /// Whether a shard's folder has a snapshot file.
-pub(crate) fn is_in(folder: &Path) -> bool {
-    list(folder).is_ok_and(|files| !files.is_empty())
+pub(crate) fn is_in(folder: &Path) -> Result<bool> {
+    match list(folder) {
+        Ok(files) => Ok(!files.is_empty()),
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Bytes of a folder's snapshot files.
@@ -192,7 +196,11 @@ pub(super) fn list(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
 pub(super) fn read(path: &Path) -> Result<Content> {
     let corrupt = |detail: &str| Error::Corrupt { path: path.to_path_buf(), detail: detail.into() };
     let mut file = BufReader::new(File::open(path).map_err(|error| system_error(path, error))?);
-    let mut fill = |bytes: &mut [u8]| file.read_exact(bytes).map_err(|_| corrupt("cut short"));
+    let failed = |error: std::io::Error| match error.kind() {
+        ErrorKind::UnexpectedEof => corrupt("cut short"),
+        _ => system_error(path, error),
+    };
+    let mut fill = |bytes: &mut [u8]| file.read_exact(bytes).map_err(failed);
     let mut head = [0; HEAD_BYTES];
     fill(&mut head)?;
     let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("4 bytes"));
