@@ -58,11 +58,21 @@ const RENAMED: &[Renamed] = &[
     Renamed { caller: Some("lparser.o"), owner: "lcode.o", names: &[["luaK_exp2anyreg", "bslK_exp2anyreg"]] },
     Renamed { caller: Some("lparser.o"), owner: "lcode.o", names: &[["luaK_storevar", "bslK_storevar"]] },
     Renamed { caller: Some("lparser.o"), owner: "lcode.o", names: &[["luaK_infix", "bslK_infix"]] },
+    Renamed { caller: Some("lparser.o"), owner: "lcode.o", names: &[["luaK_concat", "bslK_concat"]] },
+    Renamed { caller: Some("lparser.o"), owner: "llex.o", names: &[["luaX_next", "bslX_next"]] },
     Renamed { caller: Some("lvm.o"), owner: "ldo.o", names: &[["luaD_call", "bslD_call"]] },
+    Renamed { caller: Some("lvm.o"), owner: "ldo.o", names: &[["luaD_poscall", "bslD_poscall"]] },
+    Renamed { caller: Some("lvm.o"), owner: "ltm.o", names: &[["luaT_gettmbyobj", "bslT_gettmbyobj"]] },
     Renamed { caller: Some("ldebug.o"), owner: "state.o", names: &[["lua_getstack", "bsl_getstack"]] },
+    // How errors name what they are about.
+    Renamed { caller: None, owner: "ldebug.o", names: &[["luaG_typeerror", "bslG_typeerror"]] },
+    Renamed { caller: None, owner: "ldebug.o", names: &[["luaG_concaterror", "bslG_concaterror"]] },
+    Renamed { caller: None, owner: "ldebug.o", names: &[["luaG_aritherror", "bslG_aritherror"]] },
+    Renamed { caller: Some("ldebug.o"), owner: "errors.o", names: &[["lua_getinfo", "bsl_getinfo"]] },
     Renamed { caller: Some("ltablib.o"), owner: "lapi.o", names: &[["lua_call", "bsl_call"]] },
     Renamed { caller: Some("ltablib.o"), owner: "lapi.o", names: &[["lua_lessthan", "bsl_lessthan"]] },
     Renamed { caller: Some("ltablib.o"), owner: "lapi.o", names: &[["lua_rawgeti", "bsl_rawgeti"]] },
+    Renamed { caller: Some("lbaselib.o"), owner: "lapi.o", names: &[["lua_rawgeti", "bsl_rawgeti"]] },
     Renamed { caller: Some("ltablib.o"), owner: "lapi.o", names: &[["lua_next", "bsl_next"]] },
     // Not to be counted: what a script may not do to a state.
     Renamed { caller: Some("lbaselib.o"), owner: "lapi.o", names: &[["lua_checkstack", "bsl_checkstack"]] },
@@ -79,7 +89,7 @@ const RENAMED: &[Renamed] = &[
 ];
 
 /// The sources in C of this crate.
-const SOURCES: [&str; 6] = ["parts.c", "table.c", "text.c", "state.c", "library.c", "code.c"];
+const SOURCES: [&str; 7] = ["parts.c", "table.c", "text.c", "state.c", "library.c", "code.c", "errors.c"];
 
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER_BYTES: usize = 60;

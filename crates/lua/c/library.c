@@ -10,6 +10,9 @@
 /* What one call of each counts for. */
 #define BYTES_PER_CALL 32
 #define BYTES_PER_ELEMENT 16
+/* What a number counts for that is formatted: an integer, and any other. */
+#define BYTES_PER_INTEGER 128
+#define BYTES_PER_NUMBER 1024
 /* No function has room for so many values. */
 #define VALUES_MAX 8000
 
@@ -63,18 +66,14 @@ static uint64_t to_uint64(double d) {
   return (uint64_t)to_int64(d - 0x1p63) ^ (1ull << 63);
 }
 
-/* What is no number has a sign where x86-64 has calculated it, and none where other processors have. Which of theirs were calculated is not
-   known: nearly all. */
-#if defined(__x86_64__)
-#define IS_UNSIGNED(d) 0
-#else
-#define IS_UNSIGNED(d) ((d) != (d))
-#endif
+/* What is no number has a sign and other bits by what has calculated it, and processors differ. All that leaves Lua is what x86-64 makes of
+   `0/0`, whatever it was made of: here, and where numbers become texts. */
+static lua_Number shown_of(lua_Number d) { return d == d ? d : copysign(NAN, -1.0); }
 
 /* In place of Lua's own, for all that is in C or in Rust. */
 lua_Number lua_tonumber(lua_State *L, int place) {
   lua_Number d = bsl_tonumber(L, place);
-  return IS_UNSIGNED(d) && is_newest(L) ? copysign(d, -1.0) : d;
+  return is_newest(L) ? shown_of(d) : d;
 }
 
 /* Likewise. */
@@ -95,7 +94,9 @@ double bslL_checknumber(lua_State *L, int argument) {
 /* A number that `string.format` shows as an integer is made one here: it was made one already, as this processor does it. */
 static int format(char *text, const char *form, va_list arguments) {
   if (is_given) {
-    switch (form[strlen(form) - 1]) {
+    char kind = form[strlen(form) - 1];
+    if (kind != 's') worked(strchr("eEfgG", kind) ? BYTES_PER_NUMBER : BYTES_PER_INTEGER);
+    switch (kind) {
       case 'c': return sprintf(text, form, to_int32(given));
       case 'd':
       case 'i': return sprintf(text, form, (long)to_int64(given));
@@ -128,7 +129,7 @@ int __bprintf_chk(char *text, int flag, size_t room, const char *form, ...) {
   return count;
 }
 
-/* Whether that is the text of what is no number, as it was just made of one: texts that are joined lie elsewhere. */
+/* Whether that is the text of what is no number, without a sign, as it was just made of one: texts that are joined lie elsewhere. */
 int bsl_is_unsigned_nan(const lua_State *L, const char *text, size_t bytes) {
-  return IS_UNSIGNED(NAN) && bytes == 3 && is_newest(L) && text != L->global->buffer && memcmp(text, "nan", 3) == 0;
+  return bytes == 3 && is_newest(L) && text != L->global->buffer && memcmp(text, "nan", 3) == 0;
 }

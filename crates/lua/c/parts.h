@@ -98,6 +98,24 @@ typedef struct Upvalue {
   Value *at;
 } Upvalue;
 
+/* The first fields of a function's prototype. */
+typedef struct Proto {
+  OBJECT_HEAD;
+  Value *constants;
+  uint32_t *code;
+  struct Proto **functions;
+  int *lines;
+  void *locals;
+  Text **upvalue_names;
+  Text *source;
+  int upvalue_name_count;
+  int constant_count;
+  int code_count;
+  int line_count;
+  int function_count;
+  int local_count;
+} Proto;
+
 typedef struct Call {
   Value *base;
   Value *function;

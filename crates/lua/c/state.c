@@ -7,8 +7,17 @@
 #define CALLS_FREE 16
 /* What a step counts for along the open upvalues of a function: they lie near to each other. */
 #define BYTES_PER_UPVALUE 2
-/* So many results of a call are set for nothing. */
+/* So many results of a call are set for nothing, and what each counts for that is handed on. */
 #define RESULTS_FREE 16
+#define BYTES_PER_RESULT 2
+/* What a call counts for that an instruction makes within its own work: of a `for`, or for an event of a metatable. */
+#define BYTES_PER_INNER_CALL 48
+/* What a call of a function in C counts for beside its instruction, and each argument where there are more than a few. */
+#define BYTES_PER_C_CALL 32
+#define ARGUMENTS_FREE 8
+#define BYTES_PER_ARGUMENT 4
+/* What a look counts for at what a value's metatable says of an event. */
+#define BYTES_PER_EVENT 32
 
 _Thread_local size_t bsl_untold OF_PROGRAM;
 
@@ -25,6 +34,8 @@ int lua_resume(lua_State *L, int arguments);
 Upvalue *luaF_findupval(lua_State *L, Value *level);
 void *luaS_newudata(lua_State *L, size_t bytes, Table *environment);
 const Value *luaT_gettm(Table *events, int event, Text *name);
+const Value *luaT_gettmbyobj(lua_State *L, const Value *value, int event);
+int luaD_poscall(lua_State *L, Value *first);
 
 /* Making states. */
 
@@ -179,6 +190,24 @@ Upvalue *bslF_findupval(lua_State *L, Value *level) {
 
 /* A call that an instruction makes: a `for` may ask for hundreds of results, which are set to nil where there are none. */
 void bslD_call(lua_State *L, Value *function, int results) {
-  if (results > RESULTS_FREE && is_newest(L)) worked((size_t)results);
+  if (is_newest(L)) worked(BYTES_PER_INNER_CALL + (results > RESULTS_FREE ? (size_t)results : 0));
   luaD_call(L, function, results);
+}
+
+/* A function in Lua returns all from there on, which may be thousands of values, and its caller the same again. */
+int bslD_poscall(lua_State *L, Value *first) {
+  if (L->top - first > RESULTS_FREE && is_newest(L)) worked((size_t)(L->top - first) * BYTES_PER_RESULT);
+  return luaD_poscall(L, first);
+}
+
+/* A call has begun, or is over where it was one of a function in C. */
+void bsl_called(const lua_State *L, size_t arguments, int is_in_c) {
+  size_t of_arguments = arguments > ARGUMENTS_FREE ? arguments * BYTES_PER_ARGUMENT : 0;
+  if (is_newest(L)) worked(of_arguments + (is_in_c ? BYTES_PER_C_CALL : 0));
+}
+
+/* What a value's metatable says of an event, where an instruction asks for it. */
+const Value *bslT_gettmbyobj(lua_State *L, const Value *value, int event) {
+  if (is_newest(L)) worked(BYTES_PER_EVENT);
+  return luaT_gettmbyobj(L, value, event);
 }

@@ -1,7 +1,7 @@
 /* Tables, as Lua 5.1 has them, with two differences.
 
-   - Steps count: those along a chain of keys with one place, those of a search for a table's length that cannot halve, and those of a look at
-     all places when a table grows. The first few are free.
+   - Steps count: those along a chain of keys with one place, those of a search for a table's length, places that a walk passes over, and those
+     of a look at all places when a table grows. The first few along a chain are free.
    - In a state by the newest rules a table that was made in a run finds keys that are objects by their numbers, not by where they lie: its
      order is the same on each replica. A key gets its number when it first becomes one.
 
@@ -16,6 +16,10 @@
 #define ARRAY_LOG2_MAX 26
 /* Places that are passed over one after the other are as long as one step along a chain. */
 #define PLACES_PER_STEP 4
+/* What the next key counts for in a walk, and each place of an array and of nodes. */
+#define BYTES_PER_KEY 32
+#define BYTES_PER_PLACE 2
+#define BYTES_PER_NODE 4
 /* Entries are put into other places without a look at the budget, up to so many steps. */
 #define STEPS_AT_ONCE (1u << 20)
 
@@ -69,6 +73,11 @@ static Node *place_of(const Table *t, const Value *key) {
 /* So many steps were made. In a table that is not of a run they may be others on each replica, and scripts cannot make them more. */
 static inline void stepped(const Table *t, size_t steps) {
   if (steps > STEPS_FREE && (t->number & NUMBER_KEYS)) worked(steps * BYTES_PER_STEP);
+}
+
+/* The same where each step goes to another place in memory: none is free. */
+static inline void searched(const Table *t, size_t steps) {
+  if (t->number & NUMBER_KEYS) worked(steps * BYTES_PER_STEP);
 }
 
 /* Whether a key is one of no table yet. */
@@ -159,24 +168,26 @@ const Value *bslH_get(Table *t, const Value *key) {
    a table was built so that it doubles without end, it looks at one key after the other. */
 static int length_behind(Table *t, unsigned int j) {
   unsigned int i = j;
+  size_t steps = 1;
   j++;
-  while (!IS_NIL(bslH_getnum(t, (int)j))) {
+  for (; !IS_NIL(bslH_getnum(t, (int)j)); steps++) {
     i = j;
     j *= 2;
     if (j > (unsigned int)INT32_MAX) {
       for (i = 1; !IS_NIL(bslH_getnum(t, (int)i)); i++) {
       }
-      stepped(t, i);
+      searched(t, steps + i);
       return (int)(i - 1);
     }
   }
-  while (j - i > 1) {
+  for (; j - i > 1; steps++) {
     unsigned int m = (i + j) / 2;
     if (IS_NIL(bslH_getnum(t, (int)m)))
       j = m;
     else
       i = m;
   }
+  searched(t, steps);
   return (int)i;
 }
 
@@ -184,13 +195,15 @@ int bslH_getn(Table *t) {
   unsigned int j = (unsigned int)t->array_places;
   if (j > 0 && IS_NIL(&t->array[j - 1])) {
     unsigned int i = 0;
-    while (j - i > 1) {
+    size_t steps = 0;
+    for (; j - i > 1; steps++) {
       unsigned int m = (i + j) / 2;
       if (IS_NIL(&t->array[m - 1]))
         j = m;
       else
         i = m;
     }
+    searched(t, steps);
     return (int)i;
   }
   return IS_EMPTY(t) ? (int)j : length_behind(t, j);
@@ -235,7 +248,11 @@ int bslH_next(lua_State *L, Table *t, Value *key) {
       found = 1;
     }
   }
-  stepped(t, (size_t)(i - from) / PLACES_PER_STEP);
+  int nodes_from = from > t->array_places ? from : t->array_places;
+  size_t nodes = i > nodes_from ? (size_t)(i - nodes_from) : 0;
+  size_t bytes = is_newest(L) ? BYTES_PER_KEY : 0;
+  if (t->number & NUMBER_KEYS) bytes += ((size_t)(i - from) - nodes) * BYTES_PER_PLACE + nodes * BYTES_PER_NODE;
+  if (bytes > 0) worked(bytes);
   return found;
 }
 

@@ -6,6 +6,10 @@
 /* Up to so many bytes each byte of a text makes its hash, as in Redis, whose tables have their order by it. To hash all of a longer one would
    take as long as a dozen copies of it. */
 #define BYTES_HASHED_WHOLE 128
+/* Of a longer one so many are hashed at most. */
+#define BYTES_HASHED_OF_LONG 32
+/* What a byte counts for that is hashed: each waits for the one before it. */
+#define BYTES_PER_HASHED 2
 /* A comparison of fewer bytes is as long as a step. */
 #define BYTES_COMPARED_FREE 64
 
@@ -35,11 +39,12 @@ static Text *make(lua_State *L, const char *bytes, size_t count, unsigned int ha
   return text;
 }
 
-/* The text of these bytes. By the newest rules it has Redis's hash, and steps along texts of one place count. */
+/* The text of these bytes. By the newest rules it has Redis's hash, and what is hashed counts, and steps along texts of one place. */
 Text *bslS_newlstr(lua_State *L, const char *bytes, size_t count) {
   if (!is_newest(L)) return luaS_newlstr(L, bytes, count);
   Global *g = L->global;
   unsigned int hash = hash_of(bytes, count);
+  worked(BYTES_PER_HASHED * (count <= BYTES_HASHED_WHOLE ? count : BYTES_HASHED_OF_LONG));
   size_t steps = 0;
   for (Object *o = g->texts[hash & (unsigned int)(g->text_places - 1)]; o; o = o->next, steps++) {
     const Text *text = (const Text *)o;

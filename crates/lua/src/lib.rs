@@ -5,9 +5,9 @@
 //! the build script chooses. What a state does counts as bytes, by rules that depend on nothing but what the state has done before: a
 //! bound is passed at the same place wherever the same script runs.
 //!
-//! Short work is not counted: instructions are its price.
+//! Short work is not counted by the rules before the newest: instructions are its price.
 //!
-//! What runs in each instruction is in C, in the folder `c`: tables, texts, and what the compiler of Lua emits.
+//! What runs in each instruction is in C, in the folder `c`: tables, texts, calls, and what the compiler of Lua emits. So is what errors look for.
 #![allow(unsafe_code, reason = "C functions call these and are called by them")]
 
 mod counter;
@@ -18,7 +18,7 @@ mod state;
 pub use counter::{Counter, Pace, count_by};
 pub use numbers::Numbers;
 pub use small_blocks::SmallBlocks;
-pub use state::{begin_run, by_rules, end_run, instructions_run, look_soon, settle};
+pub use state::{begin_run, by_rules, end_run, instructions_run, look_soon, settle, worked};
 
 use counter::{ask, count};
 use mlua_sys::{
@@ -48,6 +48,8 @@ const NUMBER_BYTES_MAX: usize = 32;
 const NOT_A_NUMBER: &CStr = c"-nan";
 /// Tables of fewer places are walked over for nothing.
 const FEW_PLACES: usize = 1024;
+/// Bytes for which a place of a table counts by the newest rules that is looked at for its kind of key.
+const BYTES_PER_NODE: usize = 8;
 /// A call with fewer arguments copies them for nothing, and one with fewer places of the stack sets them for nothing.
 const FEW_ARGUMENTS: usize = 64;
 /// What luaD_precall answers for a function in Lua.
@@ -155,7 +157,7 @@ unsafe extern "C-unwind" {
     fn bsl_getstack(state: *mut lua_State, level: c_int, call: *mut lua_Debug) -> c_int;
     fn bsl_is_newest(state: *const LuaState) -> c_int;
     fn bsl_is_unsigned_nan(state: *const LuaState, text: *const c_char, bytes: usize) -> c_int;
-    fn bsl_worked(bytes: usize);
+    fn bsl_called(state: *const LuaState, arguments: usize, is_in_c: c_int);
     fn luaD_precall(state: *mut LuaState, function: *mut Value, results: c_int) -> c_int;
     fn luaO_str2d(text: *const c_char, number: *mut f64) -> c_int;
     fn luaD_throw(state: *mut LuaState, code: c_int) -> !;
@@ -207,7 +209,8 @@ fn reads_as_number(text: &[u8]) -> bool {
     }
 }
 
-/// Finds the next key of a table. Empty places are passed over, and there may be many. By the newest rules `bslH_next` counts them itself.
+/// Finds the next key of a table. Empty places are passed over, and there may be many. By the newest rules `bslH_next` counts them itself, and
+/// each key.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn bslt_next(state: *mut LuaState, table: *mut Table, key: *mut Value) -> c_int {
     // SAFETY: the caller has a table, and a key and room for a value behind it on the state's stack.
@@ -253,6 +256,7 @@ pub unsafe fn unordered_key(table: *const c_void) -> Option<(UnorderedKey, usize
     let table = unsafe { &*table.cast::<Table>() };
     // SAFETY: likewise.
     let nodes = unsafe { slice::from_raw_parts(table.nodes.cast_const(), 1 << table.nodes_log2) };
+    worked(nodes.len() * BYTES_PER_NODE);
     let kinds = || nodes.iter().filter(|node| node.value.kind != NIL).map(|node| node.key.kind);
     let count = kinds().count();
     // The first kind of several: which key comes first is not to be told.
@@ -294,7 +298,8 @@ unsafe fn place_of(table: *mut Table, key: *const Value) -> Option<usize> {
     }
 }
 
-/// Begins a call. `f(...)` copies all arguments, and a function in Lua has all its places of the stack set.
+/// Begins a call. `f(...)` copies all arguments, and a function in Lua has all its places of the stack set. By the newest rules a function in C
+/// counts for more than its instruction.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn bslt_precall(state: *mut LuaState, function: *mut Value, results: c_int) -> c_int {
     // SAFETY: the caller has put the function and its arguments on the state's stack.
@@ -307,11 +312,12 @@ unsafe extern "C-unwind" fn bslt_precall(state: *mut LuaState, function: *mut Va
     // is the state's.
     unsafe {
         let began = luaD_precall(state, function, results);
+        bsl_called(state, arguments, c_int::from(began != IN_LUA));
         if began == IN_LUA {
             let call = &*(*state).call;
             let places = call.top.addr().saturating_sub(call.base.addr()) / size_of::<Value>();
             if places > FEW_ARGUMENTS {
-                bsl_worked(places);
+                worked(places);
             }
         }
         began
@@ -861,6 +867,8 @@ mod tests {
             ),
             ("return '<' .. ('abc'):sub(1, math.huge) .. ('abc'):sub(-1, 2^62) .. '>'", "<c>"),
             ("return tostring(0 / 0) .. string.format('%f%g', 0 / 0, 0 / 0)", "-nan-nan-nan"),
+            ("return -(0 / 0) .. ' ' .. tostring(tonumber('nan'))", "-nan -nan"),
+            ("return string.format('%f %.1f %g', -(0 / 0), tonumber('nan'), -tonumber('-nan'))", "-nan -nan -nan"),
             ("local n = 'n' return n .. 'an' .. ' ' .. n .. 0 / 0", "nan n-nan"),
             ("local n = 'n' return n .. 'an'", "nan"),
             ("return string.format('%5.1f %s %q', 2.25, 'x', 'y')", "  2.2 x \"y\""),
@@ -891,11 +899,14 @@ mod tests {
 
     #[test]
     fn steps_count_that_no_instruction_shows() {
-        let few = "for i = 1, 1000 do local t = {a = 1, i} t.b = i local n = #t for k in pairs(t) do n = n + 1 end end";
+        let few = "for i = 1, 1000 do local t = {a = 1, i} t.b = t.a + i end";
+        let walks =
+            "for i = 1, 1000 do local t = {a = 1, i} t.b = i local n = #t for k in pairs(t) do n = n + 1 end end";
         let numbers = "local t = {} for i = 1, 10000 do t[i] = (i * 7919) % 10007 end";
         let names: Vec<String> = (1..=150).map(|i| format!("a{i}")).collect();
         for (script, least, most) in [
             (few.to_owned(), 0, 10_000),
+            (walks.to_owned(), 350_000, 400_000),
             (
                 "local t, j = {}, 2^16 + 1 while j < 2^31 do t[j] = true j = j * 2 end for i = 1, 2^16 do t[i] = true end \
                  for i = 1, 10 do local n = #t end"
@@ -928,7 +939,7 @@ mod tests {
                 2_000_000,
             ),
             (format!("{numbers} for r = 1, 10 do table.foreachi(t, math.randomseed) end"), 4_500_000, 6_000_000),
-            (format!("{numbers} for r = 1, 10 do table.maxn(t) end"), 1_500_000, 2_500_000),
+            (format!("{numbers} for r = 1, 10 do table.maxn(t) end"), 5_000_000, 6_000_000),
             (
                 format!("local function f() end for i = 1, 1000 do for {} in f do end end", names.join(",")),
                 140_000,
@@ -942,10 +953,70 @@ mod tests {
             let counted = newest.counter.counted.get();
             assert!((least..=most).contains(&counted), "{script}: {counted}");
         }
-        let over = Newest::new(1_000_000);
-        let said = over
-            .text("local t = {} for i = 1, 1000 do t[i] = i end while true do table.foreachi(t, math.randomseed) end");
-        assert!(said.contains("not enough memory") && over.counter.counted.get() < 1_100_000, "{said}");
+        for script in [
+            "local t = {} for i = 1, 1000 do t[i] = i end while true do table.foreachi(t, math.randomseed) end",
+            "local s = 'return ' .. ('a and '):rep(20000) .. '1' while true do assert(loadstring(s)) end",
+        ] {
+            let over = Newest::new(1_000_000);
+            let said = over.text(script);
+            assert!(said.contains("not enough memory") && over.counter.counted.get() < 1_200_000, "{said}");
+        }
+    }
+
+    #[test]
+    fn what_an_instruction_does_in_c_counts_by_the_newest_rules() {
+        let many = "('do local a = 1 end '):rep(10000)";
+        let compiled = |text: &str| format!("local s = {text} for i = 1, 5 do assert(loadstring(s)) end");
+        let failing = |text: &str| format!("local f = loadstring({many} .. '{text}') for i = 1, 10 do pcall(f) end");
+        let nested = |levels: usize, names: usize| {
+            let function = format!("'local function f() local ' .. ('a,'):rep({names}) .. 'a '");
+            format!(
+                "local f = {function} local s = f:rep({levels}) .. ('b = b '):rep(500) .. ('end '):rep({levels}) \
+                 assert(loadstring(s))"
+            )
+        };
+        for (script, least, most) in [
+            ("for i = 1, 1000 do local s = string.format('%d %s', i, 'x') end".to_owned(), 150_000, 200_000),
+            ("for i = 1, 1000 do local s = string.format('%.3g', i) end".to_owned(), 1_000_000, 1_200_000),
+            (
+                "local t = setmetatable({}, {__sub = rawequal}) for i = 1, 1000 do local n = t - t end".to_owned(),
+                70_000,
+                100_000,
+            ),
+            (
+                "local t = {} for i = 1, 2^15 do t[i] = i end t[2^15] = nil for i = 1, 1000 do local n = #t end"
+                    .to_owned(),
+                100_000,
+                250_000,
+            ),
+            ("local s = ('x'):rep(128) for i = 1, 1000 do local t = s:sub(2) end".to_owned(), 350_000, 500_000),
+            // What is returned again and again.
+            (
+                "local t = {} for i = 1, 5000 do t[i] = i end \
+                 local function f(n) if n == 0 then return unpack(t) end return 1, f(n - 1) end f(1000)"
+                    .to_owned(),
+                11_000_000,
+                12_000_000,
+            ),
+            // Where errors look for names.
+            (failing("return 1"), 300_000, 700_000),
+            (failing("local b local c = b.c"), 1_300_000, 1_900_000),
+            (failing("return -{}"), 1_300_000, 1_900_000),
+            (failing("return {} .. 1"), 1_300_000, 1_900_000),
+            (failing("string.rep()"), 1_300_000, 1_900_000),
+            // Jumps to one place, and names in functions within functions.
+            (compiled("'return ' .. ('a and '):rep(1000) .. '1'"), 20_000_000, 21_000_000),
+            (compiled("'return ' .. ('a or '):rep(1000) .. '1'"), 20_000_000, 21_000_000),
+            (compiled("'while a do ' .. ('if b then break end '):rep(1000) .. 'end'"), 20_000_000, 21_000_000),
+            (compiled("'if a then ' .. ('elseif a then '):rep(1000) .. 'end'"), 20_000_000, 21_000_000),
+            (nested(100, 150), 130_000_000, 140_000_000),
+            (nested(3, 10), 0, 20_000),
+        ] {
+            let newest = Newest::new(u64::MAX);
+            assert_eq!(newest.text(&format!("{script} return 1")), "1");
+            let counted = newest.counter.counted.get();
+            assert!((least..=most).contains(&counted), "{script}: {counted}");
+        }
     }
 
     /// Some instructions do as much as hundreds. They are cut into several, or others stand behind them.

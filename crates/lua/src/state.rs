@@ -14,6 +14,7 @@ unsafe extern "C-unwind" {
     fn bsl_run(state: *mut lua_State);
     fn bsl_look_soon();
     fn bsl_take_unrun(at_once: c_int) -> c_int;
+    fn bsl_worked(bytes: usize);
 }
 
 /// The states that `make` makes have the newest rules, or those before.
@@ -63,6 +64,13 @@ pub fn end_run() {
 pub fn look_soon() {
     // SAFETY: it changes a count of the state that runs on this thread, if one does.
     unsafe { bsl_look_soon() };
+}
+
+/// The run that is under way on this thread has done what counts for so many bytes, by the newest rules. Raises no error: where that was too much, the
+/// next look at the budget finds it.
+pub fn worked(bytes: usize) {
+    // SAFETY: it adds to a number of this thread, and tells the counter.
+    unsafe { bsl_worked(bytes) };
 }
 
 /// How many instructions have run since the last look at a budget, which comes when it is looked at every `at_once` instructions, or earlier.

@@ -150,7 +150,7 @@ impl Run<'_> {
             Ok(script) => script,
             // It may want for memory, which a thread has.
             Err(_) if is_slice => return Err(self.host.refuse(TOO_LARGE)),
-            Err(text) => return Err(Error::Reply(text.into())),
+            Err(text) => return Err(self.unmade(&engine.meter, source, text)),
         };
         self.check_flags(&script)?;
         if self.host.goes_on_elsewhere() && self.watch.is_some_and(|watch| watch.is_long(&script.sha)) {
@@ -211,6 +211,17 @@ impl Run<'_> {
         if let Some(watch) = self.watch.filter(|_| is_too_long) {
             watch.was_too_long(&script.sha);
         }
+        self.refusal(end, is_function)
+    }
+
+    /// Why there is no script to run, where `text` says what is wrong with it. Compiling it may have been too much.
+    fn unmade(&mut self, meter: &Meter, source: &Source<'_>, text: String) -> Error {
+        let end = meter.end().or(meter.passed()).filter(|_| self.context.engine >= EngineVersion::Seventh);
+        self.refusal(end, source.function.is_some()).err().unwrap_or_else(|| Error::Reply(text.into()))
+    }
+
+    /// What a client is told of a run that ended so.
+    fn refusal(&mut self, end: Option<End>, is_function: bool) -> Outcome {
         Err(match end {
             Some(End::Instructions) => self.host.refuse(TOO_LONG),
             Some(End::Memory) => self.host.refuse(TOO_LARGE),

@@ -26,6 +26,10 @@ const ARGUMENTS_MAX: c_int = 64;
 const MANY_ARGUMENTS: c_int = 4000;
 /// Other functions take no more: the error says so. It leaves room for what else is held.
 const BOUNDED_ARGUMENTS: c_int = SCRIPT_VALUES_HELD_MAX as c_int;
+/// Bytes for which a call of a function of the binding counts from the seventh engine on, and each of its arguments: it makes a value of its own
+/// of each, and an answer of what the function returns.
+const BYTES_PER_BOUND_CALL: usize = 256;
+const BYTES_PER_BOUND_ARGUMENT: usize = 64;
 /// Answers with more arrays within arrays are the binding's.
 const DEPTH_MAX: usize = 4;
 /// The places of what a function has with it: the binding's own, then `Calls`, then the binding's function.
@@ -59,7 +63,7 @@ pub(super) fn directly(
     }
 }
 
-/// A function of the binding that refuses more arguments than there is room for.
+/// A function of the binding that refuses more arguments than there is room for, and counts.
 pub(super) fn bounded(lua: &Lua, bound: Function) -> mlua::Result<Function> {
     // SAFETY: one value is taken, and one is put there. The new function has with it what `bound` has.
     unsafe {
@@ -74,7 +78,7 @@ pub(super) fn bounded(lua: &Lua, bound: Function) -> mlua::Result<Function> {
     }
 }
 
-/// All functions of a table, and of tables in it, refuse more arguments than there is room for.
+/// All functions of a table, and of tables in it, refuse more arguments than there is room for, and count.
 pub(super) fn bound_all(lua: &Lua, table: &Table) -> mlua::Result<()> {
     let entries: Vec<(Value, Value)> = table.pairs().collect::<mlua::Result<_>>()?;
     for (name, value) in entries {
@@ -153,9 +157,11 @@ unsafe extern "C-unwind" fn call_bound(state: *mut ffi::lua_State) -> c_int {
 unsafe extern "C-unwind" fn call_bounded(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: as of `call`. The error that is raised passes over this frame.
     unsafe {
-        if ffi::lua_gettop(state) > BOUNDED_ARGUMENTS {
+        let count = ffi::lua_gettop(state);
+        if count > BOUNDED_ARGUMENTS {
             ffi::luaL_error(state, c"too many arguments".as_ptr());
         }
+        lua::worked(BYTES_PER_BOUND_CALL + usize::try_from(count).unwrap_or(0) * BYTES_PER_BOUND_ARGUMENT);
         match ffi::lua_tocfunction(state, ffi::lua_upvalueindex(2)) {
             Some(bound) => bound(state),
             None => 0,

@@ -115,6 +115,8 @@ pub(super) fn with_used_again<T>(version: EngineVersion, run: impl FnOnce(&mut E
             None => Engine::new(version, true)?,
         };
         let done = run(&mut engine);
+        // A run that came to nothing has left its bounds, which what is compiled next would find passed.
+        engine.meter.finish();
         if !engine.is_worn() && engine.is_clean() {
             place.replace(Some(engine));
         }
@@ -336,7 +338,7 @@ impl Engine {
         self.is_unclean.set(true);
         let done = self.run.call((script, !is_function, keys, argv));
         match &done {
-            Ok((is_done, _)) => self.is_unclean.set(!is_done),
+            Ok((is_done, failure)) => self.is_unclean.set(!is_done && is_told_by_functions(failure)),
             // It is cleaned up once its bounds are lifted.
             Err(_) if self.is_used_again => {}
             Err(_) => self.finish.call::<()>(())?,
@@ -365,6 +367,11 @@ impl Engine {
         }
         Ok(table)
     }
+}
+
+/// Whether functions of a script may run where it is told what the script has failed with. Most failures are tables that the prelude has made.
+fn is_told_by_functions(failure: &Value) -> bool {
+    !matches!(failure, Value::Table(table) if table.metatable().is_none())
 }
 
 /// The part of the prelude that it calls from the seventh engine on.
@@ -530,6 +537,20 @@ mod tests {
             "for i = 1, 5000 do coroutine.create(function() end) end",
             "local function f(n) if n > 0 then return 1 + f(n - 1) end \
              for i = 1, 300 do pcall(redis.setresp) end return 1 end f(15000)",
+            "local f = loadstring('local b if b then ' .. ('a = 1 '):rep(8000) .. 'end return b.c') \
+             for i = 1, 400 do pcall(f) end",
+            "local s = 'return ' .. ('a and '):rep(3000) .. '1' for i = 1, 3 do loadstring(s) end",
+            "local s = ('local function f() local ' .. ('a,'):rep(150) .. 'a '):rep(150) .. ('b = b '):rep(2000) \
+             for i = 1, 2 do loadstring(s .. ('end '):rep(150)) end",
+            "local t = {} for i = 1, 5000 do t[i] = i end \
+             local function f(n) if n == 0 then return unpack(t) end return 1, f(n - 1) end f(4000)",
+            "local t = setmetatable({}, {__sub = rawequal}) for i = 1, 400000 do local n = t - t end",
+            "for i = 1, 30000 do local s = string.format('%.3g', 3) end",
+            "for i = 1, 30000 do redis.sha1hex('') end",
+            "local s = ('x'):rep(100000) for i = 1, 500 do pcall(struct.unpack, 's', s) end",
+            "local s = '[\"' .. ('x'):rep(200000) .. '\"]' for i = 1, 30 do cjson.decode(s) end",
+            "local s = ('ab'):rep(50000) for i = 1, 12 do s:find('ac', 1, true) end",
+            "local s = ('1'):rep(100000) for i = 1, 50 do math.randomseed(s) end",
         ] {
             let script = format!("{work} return 1");
             assert_eq!(run_in(SIXTH, &script), "1", "{work}");
@@ -538,6 +559,20 @@ mod tests {
         let few = "local t = {} for i = 1, 1000 do t[i] = i t['k' .. i] = #t end table.sort(t) \
             return #table.concat(t, ',') .. select(2, pcall(redis.setresp, 9))";
         assert!(run_in(SEVENTH, few).starts_with("3892ERR RESP version"), "{}", run_in(SEVENTH, few));
+    }
+
+    #[test]
+    fn a_run_whose_script_is_too_much_to_compile_leaves_no_bounds() {
+        let chain = format!("return {}1", "a and ".repeat(3000));
+        let compiled = with_used_again(SEVENTH, |engine| {
+            engine.meter.begin(100_000, usize::MAX, SEVENTH);
+            engine.count_anew().unwrap();
+            let compiled = engine.compile(chain.as_bytes()).map(drop);
+            (compiled, engine.meter.end().or(engine.meter.passed()))
+        });
+        let (compiled, end) = compiled.unwrap();
+        assert!(compiled.is_err() && end == Some(End::Instructions), "{compiled:?}, {end:?}");
+        assert_eq!(check_script(SEVENTH, chain.as_bytes()), Ok(()));
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub(super) const INSTRUCTIONS_AT_ONCE: u32 = 1000;
 /// For how many instructions the call of a function in Rust counts.
 pub(super) const NATIVE_CALL_INSTRUCTIONS: u64 = 16;
 
+/// For how many a small piece of work in Rust counts, from the seventh engine on.
+const SMALL_WORK_INSTRUCTIONS: u64 = 8;
+
 /// Lua's own words for it.
 const NO_MEMORY: &str = "not enough memory";
 
@@ -201,6 +204,12 @@ impl Meter {
     /// Work is worth so many instructions, by the rules of that engine and later ones.
     fn spend_since(&self, engine: EngineVersion, instructions: u64) -> mlua::Result<()> {
         if self.engine.get() < engine { Ok(()) } else { self.spend(instructions) }
+    }
+
+    /// For how many instructions a small piece of work counts, a replacement or a place where a text is not though it begins alike: more, from the
+    /// seventh engine on.
+    pub(super) fn of_small_work(&self) -> u64 {
+        if self.engine.get() < EngineVersion::Seventh { 1 } else { SMALL_WORK_INSTRUCTIONS }
     }
 
     /// So many steps of a pattern have been made.

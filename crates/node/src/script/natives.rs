@@ -101,6 +101,9 @@ pub fn is_sha(word: &[u8]) -> bool {
     word.len() == 40 && word.iter().all(u8::is_ascii_hexdigit)
 }
 
+/// For how many instructions the SHA1 of an empty text counts, from the seventh engine on.
+const SHA1_INSTRUCTIONS: u64 = 100;
+
 fn sha1_of(lua: &Lua, meter: &Meter, args: &MultiValue) -> mlua::Result<mlua::String> {
     if args.len() != 1 {
         return Err(Raised::reply("ERR wrong number of arguments"));
@@ -119,6 +122,7 @@ fn sha1_of(lua: &Lua, meter: &Meter, args: &MultiValue) -> mlua::Result<mlua::St
     let text: &[u8] = word.as_deref().unwrap_or_default();
     meter.work(text.len() as u64 / 8)?;
     meter.values(text.len() as u64 / 2)?;
+    meter.since_seventh(SHA1_INSTRUCTIONS)?;
     lua.create_string(sha1_hex(text))
 }
 

@@ -428,7 +428,7 @@ fn find_plain(text: &[u8], part: &[u8], meter: &Meter) -> mlua::Result<Option<us
         if text[at..].starts_with(part) {
             return Ok(Some(at));
         }
-        meter.spend(1 + part.len() as u64 / 16)?;
+        meter.spend(meter.of_small_work() + part.len() as u64 / 16)?;
         at += 1;
     }
     Ok(None)
@@ -445,6 +445,10 @@ pub(super) fn find(
     scan(pattern, meter)?;
     let from = start_of(init, text.len());
     let number = |n: usize| Value::Number(n as f64);
+    if !is_plain {
+        // Each byte is compared with all that is special.
+        meter.since_seventh(pattern.len() as u64)?;
+    }
     let until_zero = pattern.split(|&b| b == 0).next().unwrap_or_default();
     if is_plain || !until_zero.iter().any(|b| SPECIALS.contains(b)) {
         let found = find_plain(&text[from..], pattern, meter)?;
@@ -513,7 +517,7 @@ pub(super) fn replace(
         let Some((start, end)) = found else { break };
         count += 1;
         made.extend_from_slice(&text[at..start]);
-        meter.spend(1 + (start - at) as u64 / 64 + by.len() as u64 / BYTES_PER_STEP as u64)?;
+        meter.spend(meter.of_small_work() + (start - at) as u64 / 64 + by.len() as u64 / BYTES_PER_STEP as u64)?;
         let before = made.len();
         put_replacement(lua, &matcher, by, (start, end), &mut made).map_err(|stop| raise(lua, stop))?;
         meter.spend((made.len() - before) as u64 / 64)?;

@@ -527,7 +527,7 @@ if native.seventh then
   setfenv(native.seventh, environment)
   native.seventh(native, raw, {
     error = error, type = type, select = select, builtins = builtins, maths = maths, tables = tables, coroutines = coroutines,
-    content_of = content_of, shown = shown, number_of = number_of, null = libraries.cjson.null, READ_ONLY = READ_ONLY,
+    strings = strings, content_of = content_of, shown = shown, number_of = number_of, null = libraries.cjson.null, READ_ONLY = READ_ONLY,
   })
 end
 

@@ -5,12 +5,19 @@ use mlua::{Lua, Value};
 use resp::format_double;
 use smallvec::SmallVec;
 
+/// Bytes for which a byte of a text counts that is read as a number, from the seventh engine on.
+const BYTES_PER_DIGIT: usize = 8;
+
 /// A number, or a text that is one.
 pub(super) fn number_of(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(n) => Some(*n as f64),
         Value::Number(n) => Some(*n),
-        Value::String(text) => std::str::from_utf8(&text.as_bytes()).ok()?.trim().parse().ok(),
+        Value::String(text) => {
+            let text = text.as_bytes();
+            lua::worked(text.len() * BYTES_PER_DIGIT);
+            std::str::from_utf8(&text).ok()?.trim().parse().ok()
+        }
         _ => None,
     }
 }

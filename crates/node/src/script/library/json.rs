@@ -14,6 +14,9 @@ use std::rc::Rc;
 /// For how many instructions it counts to make the library once more, from the seventh engine on.
 const NEW_INSTRUCTIONS: u64 = 1500;
 
+/// Bytes of a text that is decoded for the price of one instruction, besides, from the seventh engine on.
+const DECODED_BYTES_PER_INSTRUCTION: u64 = 2;
+
 /// A function of the library.
 type Run = fn(&Arguments<'_>, &JsonSettings) -> mlua::Result<MultiValue>;
 
@@ -55,7 +58,9 @@ pub(super) fn library(lua: &Lua, settings: &Rc<JsonSettings>, meter: &Rc<Meter>)
     let (of, meter_of) = (settings.clone(), meter.clone());
     let function = lua.create_function(move |lua, values: MultiValue| {
         let arguments = Arguments { lua, name: "decode", values: &values };
-        charge(&meter_of, arguments.first_bytes())?;
+        let bytes = arguments.first_bytes();
+        charge(&meter_of, bytes)?;
+        meter_of.since_seventh(bytes as u64 / DECODED_BYTES_PER_INSTRUCTION)?;
         decode(&arguments, &of, &meter_of)
     })?;
     library.raw_set("decode", function)?;

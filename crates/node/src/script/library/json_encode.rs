@@ -39,6 +39,8 @@ enum Open {
     },
 }
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 /// So many pairs are held at once, of all objects that are being written: the binding has a place for each of their keys and values.
 const PAIRS_HELD_MAX: usize = 1024;
 
@@ -224,7 +226,10 @@ impl Encoder<'_> {
                 b'\r' => b'r',
                 b'"' | b'/' | b'\\' => byte,
                 0..32 | 127 => {
-                    self.text.extend_from_slice(format!("\\u{byte:04x}").as_bytes());
+                    // A thousand of them are as long as a thousand other bytes: none is formatted.
+                    let digits = [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+                    self.text.extend_from_slice(b"\\u00");
+                    self.text.extend_from_slice(&digits);
                     continue;
                 }
                 _ => {

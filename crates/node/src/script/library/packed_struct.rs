@@ -14,6 +14,9 @@ const ALIGNMENT_MAX: usize = 8;
 /// Bytes of a text that engines before the seventh make: the state of no script may hold more.
 const TEXT_BYTES_MAX_BEFORE: usize = 1 << 30;
 
+/// Bytes among which the end of a text is sought for the price of one instruction, from the seventh engine on.
+const SOUGHT_BYTES_PER_INSTRUCTION: u64 = 8;
+
 pub(super) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     let of = meter.clone();
@@ -27,7 +30,7 @@ pub(super) fn library(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let unpacks = lua.create_function(move |lua, values: MultiValue| {
         let arguments = Arguments { lua, name: "unpack", values: &values };
         charge_format(&of, &arguments)?;
-        unpack(&arguments)
+        unpack(&arguments, &of)
     })?;
     library.raw_set("unpack", unpacks)?;
     let of = meter.clone();
@@ -189,7 +192,7 @@ fn integer_of(bytes: &[u8], is_little: bool, is_signed: bool) -> f64 {
     ((value << unused) as i64 >> unused) as f64
 }
 
-fn unpack(of: &Arguments<'_>) -> mlua::Result<MultiValue> {
+fn unpack(of: &Arguments<'_>, meter: &Meter) -> mlua::Result<MultiValue> {
     let (text, data) = (of.bytes(1)?, of.bytes(2)?);
     let from = of.integer_or(3, 1)?;
     let from = usize::try_from(from).ok().filter(|from| *from > 0);
@@ -229,6 +232,8 @@ fn unpack(of: &Arguments<'_>) -> mlua::Result<MultiValue> {
             b's' => {
                 let rest = data.get(place..).unwrap_or_default();
                 let end = rest.iter().position(|&b| b == 0);
+                // Also where there is no end.
+                meter.since_seventh(end.unwrap_or(rest.len()) as u64 / SOUGHT_BYTES_PER_INSTRUCTION)?;
                 let end = end.ok_or_else(|| of.error("unfinished string in data"))?;
                 values.push(Value::String(of.lua.create_string(&rest[..end])?));
                 size = end + 1;
