@@ -173,6 +173,157 @@ fn keys_that_go_to_another_database_are_followed() {
     assert!(result["problems"].as_u64().unwrap() > 0 && output.status.code() == Some(1), "{output:?}");
 }
 
+/// What empties databases of a source empties those of the store, if all keys there are the source's.
+#[test]
+fn databases_that_are_emptied_or_exchanged_are_followed() {
+    let dir = Dir::new("import-emptied");
+    let Some(server) = Redis::start(&dir) else { return };
+    let mut redis = server.connect();
+    let mut ask = |requests: &str| requests.split("; ").map(|request| redis.call(request)).last().unwrap();
+    ask("SET a 1; SELECT 1; SET b 1; SELECT 2; SET c 1");
+    let port = free_port();
+    let setup = Setup::new(&dir.join("all")).with("--durability", "nosync");
+    let all = Server::start(&setup.with("--database-listen", &format!("127.0.0.1:{port}")));
+    let own = Server::start(&Setup::new(&dir.join("own")).with("--durability", "nosync"));
+    let mut client_of_own = own.connect();
+    client_of_own.call("SET own key");
+    let (source, state) = (format!("redis://127.0.0.1:{}", server.port()), dir.join("state"));
+    let (asks, state) = (["--json", "--follow-flushes"], state.to_str().unwrap());
+    let followers = [
+        import(&[&[source.as_str(), "--node", &all.address(), "--databases", "--state", state], &asks[..]].concat()),
+        import(&[&[source.as_str(), "--node", &own.address()], &asks[..]].concat()),
+    ];
+    let mut client = Connection::open(port).unwrap();
+    let mut keys_of = |database: u32| {
+        client.call(&format!("SELECT {database}"));
+        let mut found = keys(&mut client);
+        found.sort();
+        found.join(" ")
+    };
+    let mut are = |expected: [&str; 3]| {
+        eventually("the databases are those of the source", LIMIT, || {
+            (0..).zip(expected).all(|(database, of)| keys_of(database) == of).then_some(())
+        });
+    };
+    are(["a", "b", "c"]);
+    eventually("the copy is there", LIMIT, || (client_of_own.call("EXISTS a").int() == 1).then_some(()));
+    ask("SELECT 1; FLUSHDB; SET d 1; SET e 1");
+    are(["a", "d e", "c"]);
+    ask("SWAPDB 0 2; SELECT 0; SET f 1");
+    are(["c f", "d e", "a"]);
+    let [following, ended_by_all] = followers;
+    // Keys of cluster clients, of which the store had one.
+    let (output, result) = ended(ended_by_all);
+    let problem = result["first_problems"][0].as_str().unwrap();
+    assert!(output.status.code() == Some(1) && problem.contains("not known that the store had no keys"), "{output:?}");
+    // Redis ends copies that are under way.
+    eventually("the copy has ended", LIMIT, || {
+        let told = ask("INFO replication").text();
+        (told.contains("connected_slaves:1") && told.contains("state=online")).then_some(())
+    });
+    ask("SELECT 2; FLUSHALL; SET end here");
+    are(["", "", "end"]);
+    signal(following.id(), "-TERM");
+    let (output, result) = ended(following);
+    assert!(output.status.success() && result["problems"] == 0, "{output:?}");
+    assert_eq!(count_of(&mut client_of_own, "own a"), 2, "what is not known to be the source's stays");
+}
+
+/// How many of these keys there are, whatever their slots.
+fn count_of(client: &mut Connection, keys: &str) -> i64 {
+    keys.split(' ').map(|key| client.call(&format!("EXISTS {key}")).int()).sum()
+}
+
+fn is_followed(redis: &mut Connection) {
+    eventually("the copy has ended", LIMIT, || {
+        redis.call("INFO replication").text().contains("state=online").then_some(())
+    });
+}
+
+/// The old Redis may be cleaned up while the application uses the store already: nothing is removed unless that was asked for.
+#[test]
+fn what_is_emptied_is_removed_only_if_that_was_asked_for() {
+    let dir = Dir::new("import-cleaned-up");
+    let Some(server) = Redis::start(&dir) else { return };
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let (mut redis, mut client) = (server.connect(), basalt.connect());
+    redis.call("SET a 1");
+    let (source, node, state) = (format!("redis://127.0.0.1:{}", server.port()), basalt.address(), dir.join("state"));
+    let arguments = [source.as_str(), "--node", &node, "--json", "--state", state.to_str().unwrap()];
+    let following = import(&arguments);
+    eventually("the copy is there", LIMIT, || (client.call("EXISTS a").int() == 1).then_some(()));
+    is_followed(&mut redis);
+    redis.call("SET b 1");
+    redis.call("FLUSHALL");
+    let (output, result) = ended(following);
+    let told = result["first_problems"][0].as_str().unwrap();
+    assert!(output.status.code() == Some(1) && told.contains("give --follow-flushes"), "{output:?}");
+    assert_eq!(count_of(&mut client, "a b"), 2, "what was told before is there");
+
+    // The same command goes on with it.
+    let following = import(&[&arguments[..], &["--follow-flushes"]].concat());
+    eventually("it is emptied", LIMIT, || (client.call("DBSIZE").int() == 0).then_some(()));
+    redis.call("SET soon 1 EX 3000");
+    eventually("it follows", LIMIT, || (client.call("EXISTS soon").int() == 1).then_some(()));
+    redis.call("FLUSHALL");
+    eventually("it is emptied again", LIMIT, || (client.call("DBSIZE").int() == 0).then_some(()));
+    drop(server);
+    let (output, _) = ended(following);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("are removed from the store"), "{output:?}");
+    assert!(!said.contains("thousand years late"), "no expiry is put off of what was removed: {output:?}");
+}
+
+/// An import that was to end and lacked nothing is one whose store an application may use.
+#[test]
+fn what_was_cut_over_is_not_emptied() {
+    let dir = Dir::new("import-cut-over");
+    let Some(server) = Redis::start(&dir) else { return };
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let (mut redis, mut client) = (server.connect(), basalt.connect());
+    redis.call("SET a 1");
+    // A field that the store does not take: the state is kept.
+    redis.call(&format!("HSET left {} 1", "x".repeat(40_000)));
+    let (source, node, state) = (format!("redis://127.0.0.1:{}", server.port()), basalt.address(), dir.join("state"));
+    let arguments =
+        [source.as_str(), "--node", &node, "--json", "--follow-flushes", "--state", state.to_str().unwrap()];
+    let (output, result) = ended(import(&[&arguments[..], &["--cut-over"]].concat()));
+    assert!(output.status.code() == Some(1) && result["problems"] == 1 && state.exists(), "{output:?}");
+    client.call("SET application 1");
+    redis.call("FLUSHALL");
+    let (output, result) = ended(import(&arguments));
+    let told = result["first_problems"].to_string();
+    assert!(output.status.code() == Some(1) && told.contains("not known that the store had no keys"), "{output:?}");
+    assert_eq!(count_of(&mut client, "a application"), 2);
+}
+
+/// A replica passes its master's stream on: which database that is about is told with the copy alone.
+#[test]
+fn a_replica_is_taken_over() {
+    let dir = Dir::new("import-replica");
+    let Some(master) = Redis::start(&dir) else { return };
+    let replica = Redis::start(&dir).unwrap();
+    let (mut redis, mut second) = (master.connect(), replica.connect());
+    second.call(&format!("REPLICAOF 127.0.0.1 {}", master.port()));
+    eventually("the replica has the master", LIMIT, || {
+        second.call("INFO replication").text().contains("master_link_status:up").then_some(())
+    });
+    redis.call("SELECT 3");
+    redis.call("SET first here");
+    second.call("SELECT 3");
+    eventually("the replica has the key", LIMIT, || (second.call("EXISTS first").int() == 1).then_some(()));
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let source = format!("redis://127.0.0.1:{}/3", replica.port());
+    let following = import(&[&source, "--node", &basalt.address(), "--json"]);
+    let mut client = basalt.connect();
+    eventually("the copy is there", LIMIT, || (client.call("EXISTS first").int() == 1).then_some(()));
+    redis.call("SET second here");
+    eventually("it is followed", LIMIT, || (client.call("EXISTS second").int() == 1).then_some(()));
+    signal(following.id(), "-TERM");
+    let (output, result) = ended(following);
+    assert!(output.status.success() && result["other_databases"] == 0, "{output:?}");
+}
+
 #[test]
 fn files_of_redis_are_read() {
     let dir = Dir::new("import-files");
@@ -305,6 +456,90 @@ fn a_redis_cluster_is_taken_over() {
     assert!(output.status.success(), "{result}");
     assert_eq!((&result["written"], &result["compared"]), (&keys.into(), &200.into()), "{result}");
     assert_eq!(basalt.connect().call("GET key77"), Value::bulk("77"));
+
+    // What a master empties is its own slots.
+    let other = Server::start(&Setup::new(&dir.join("other")).with("--durability", "nosync"));
+    let following = self::import(&[&source, "--node", &other.address(), "--json", "--follow-flushes"]);
+    let mut client = other.connect();
+    eventually("the copy is there", LIMIT, || (client.call("DBSIZE").int() == keys).then_some(()));
+    eventually("the copy has ended", LIMIT, || {
+        b.call("INFO replication").text().contains("state=online").then_some(())
+    });
+    b.call("FLUSHALL");
+    let of_first = a.call("DBSIZE").int();
+    eventually("the others are gone", LIMIT, || (client.call("DBSIZE").int() == of_first).then_some(()));
+    signal(following.id(), "-TERM");
+    let (output, result) = ended(following);
+    assert!(output.status.success() && result["problems"] == 0, "{result}");
+
+    // A key that has come to a master which has not its slot.
+    let key = (0..).map(|n| format!("moved{n}")).find(|key| slot(key) <= 9000).unwrap();
+    let id = a.call("CLUSTER MYID").text();
+    assert_eq!(b.call(&format!("CLUSTER SETSLOT {} IMPORTING {id}", slot(&key))), Value::ok());
+    b.call("ASKING");
+    assert_eq!(b.call(&format!("SET {key} 1")), Value::ok());
+    let (output, result) = ended(self::import(&[&source, "--node", &node, "--json", "--cut-over"]));
+    let told = result["first_problems"].to_string();
+    assert!(output.status.code() == Some(1) && told.contains("slots of the source are moved"), "{result}");
+}
+
+/// One element that the store does not take leaves its key out, whatever is written of it, and nothing else.
+#[test]
+fn a_large_collection_with_an_element_that_is_too_large_is_left_out() {
+    let dir = Dir::new("import-element");
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let pad = "x".repeat(1000);
+    let part = |from: u32| -> Vec<String> { (from..from + 8000).map(|n| format!("{n}{pad}")).collect() };
+    let parts = [part(0), part(8000), part(16_000), vec!["y".repeat(40_000)], part(24_000), vec!["z".to_owned()]];
+    let last = parts.len() - 1;
+    let mut lines: String = parts
+        .iter()
+        .enumerate()
+        .map(|(n, members)| serde_json::json!({ "key": "left", "set": members, "more": n < last }).to_string() + "\n")
+        .collect();
+    lines += &(serde_json::json!({ "key": "after", "set": ["v"] }).to_string() + "\n");
+    let file = dir.join("keys.ndjson");
+    std::fs::write(&file, &lines).unwrap();
+    let (output, result) = ended(import(&[file.to_str().unwrap(), "--node", &basalt.address(), "--json"]));
+    let told = result["first_problems"][0].as_str().unwrap_or_default();
+    assert!(output.status.code() == Some(1) && result["problems"] == 1 && told.contains("left"), "{result}");
+    let mut client = basalt.connect();
+    assert_eq!((client.call("EXISTS left").int(), client.call("SCARD after").int()), (0, 1));
+}
+
+/// What is larger than a request may be is told, and what stands behind it is made.
+#[test]
+fn commands_that_are_too_large_are_told() {
+    let dir = Dir::new("import-too-large");
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let file = dir.join("history.aof");
+    let large = "x".repeat((64 << 20) + 1);
+    std::fs::write(&file, log_of(&["SET a 1", &format!("SET a {large}"), "INCR a"])).unwrap();
+    let (output, result) = ended(import(&[file.to_str().unwrap(), "--node", &basalt.address(), "--json"]));
+    let told = result["first_problems"][0].as_str().unwrap_or_default();
+    assert!(output.status.code() == Some(1) && result["problems"] == 1 && told.contains("too large"), "{result}");
+    assert_eq!(basalt.connect().call("GET a"), Value::bulk("2"));
+}
+
+/// What an import has written went by what the files emptied and exchanged when it began.
+#[test]
+fn files_that_empty_something_else_do_not_go_on() {
+    let dir = Dir::new("import-other-flush");
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let (node, file, state) = (basalt.address(), dir.join("history.aof"), dir.join("state"));
+    let arguments = [file.to_str().unwrap(), "--node", &node, "--json", "--state", state.to_str().unwrap()];
+    let whole = log_of(&["SET a 1", "FLUSHALL", "SET b 1"]);
+    std::fs::write(&file, whole.clone() + "*1\r\n").unwrap();
+    let (output, _) = ended(import(&arguments));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    std::fs::write(&file, whole.clone() + &log_of(&["FLUSHALL", "SET c 1"])).unwrap();
+    let (output, result) = ended(import(&arguments));
+    let told = result["first_problems"].to_string();
+    assert!(output.status.code() == Some(1) && told.contains("elsewhere than when the import began"), "{result}");
+    std::fs::write(&file, whole + &log_of(&["SET c 1"])).unwrap();
+    let (output, _) = ended(import(&arguments));
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(count_of(&mut basalt.connect(), "a b c"), 2);
 }
 
 /// Values that are larger than a request may be come part by part.
@@ -395,6 +630,39 @@ fn what_has_expired_in_a_history_may_be_extended_later() {
         assert_eq!((client.call("HGET hash f"), client.call("HLEN hash").int()), (Value::bulk("v"), 1));
         client.call("FLUSHALL");
     }
+}
+
+/// Commands that no script can make, and such of very many words, are not made again either.
+#[test]
+fn commands_without_a_script_are_made_once() {
+    let dir = Dir::new("import-beside");
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let (node, mut client) = (basalt.address(), basalt.connect());
+    let elements: Vec<String> = (0..5000).map(|n| n.to_string()).collect();
+    let long = format!("RPUSH list {}", elements.join(" "));
+    let whole = log_of(&["EVAL return(redis.call('incr',KEYS[1])) 1 c", "INCR c", &long, "RPUSH list end"]);
+    let (file, state) = (dir.join("history.aof"), dir.join("state"));
+    let arguments = [file.to_str().unwrap(), "--node", &node, "--json", "--state", state.to_str().unwrap()];
+    std::fs::write(&file, whole.clone() + "*1\r\n").unwrap();
+    let (output, _) = ended(import(&arguments));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    std::fs::write(&file, &whole).unwrap();
+    let (output, _) = ended(import(&arguments));
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((client.call("GET c"), client.call("LLEN list").int()), (Value::bulk("2"), 5001));
+}
+
+/// What is in a database that gets another number later goes to that one from the beginning.
+#[test]
+fn exchanged_databases_of_a_history_are_told_apart() {
+    let dir = Dir::new("import-exchanged");
+    let basalt = Server::start(&Setup::new(&dir.join("basalt")).with("--durability", "nosync"));
+    let (node, mut client) = (basalt.address(), basalt.connect());
+    let file = dir.join("history.aof");
+    std::fs::write(&file, log_of(&["SELECT 1", "SET a 1", "SWAPDB 0 1", "SET b 1", "SELECT 0", "INCR a"])).unwrap();
+    let (output, result) = ended(import(&[file.to_str().unwrap(), "--node", &node, "--json"]));
+    assert!(output.status.success() && result["other_databases"] == 1, "{output:?}");
+    assert_eq!((client.call("GET a"), client.call("EXISTS b").int()), (Value::bulk("2"), 0));
 }
 
 /// Bytes of a value are no commands, whatever its length says.

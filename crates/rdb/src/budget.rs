@@ -21,6 +21,11 @@ impl Budget {
         self.left = self.max;
     }
 
+    /// Bytes that may still be taken away.
+    pub(crate) fn left(&self) -> usize {
+        self.left
+    }
+
     /// Bytes that were taken away.
     pub(crate) fn spent(&self) -> usize {
         self.max - self.left
@@ -30,6 +35,11 @@ impl Budget {
     pub(crate) fn count(&mut self, bytes: usize) -> Result<(), Error> {
         self.left = self.left.checked_sub(bytes).ok_or(Error::TooLarge(self.max))?;
         Ok(())
+    }
+
+    /// Whether an element of so many bytes can be taken away.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        bytes.saturating_add(ELEMENT_BYTES as u64) <= self.left as u64
     }
 
     /// Takes away what an element of so many bytes costs.

@@ -100,6 +100,15 @@ pub fn checked_body_before(dump: &[u8]) -> Option<(u16, &[u8])> {
     (was_known && dumped.fits()).then_some((dumped.version, dumped.body))
 }
 
+/// How long the string says that it is in the body of a dump of that version; `None` where the body holds something else. Nothing of the
+/// string is read.
+#[must_use]
+pub fn claimed_string_bytes(version: u16, body: &[u8]) -> Option<u64> {
+    let (_, rest) = body.split_first().filter(|(of, _)| **of == value::STRING)?;
+    let head = Reader::new(rest, version, 0).string_head().ok()?;
+    Some(head.unpacked_bytes.unwrap_or(head.stored_bytes))
+}
+
 /// The value in the body of a dump of that version. It takes up to `bytes_max` bytes.
 pub fn read_dump(version: u16, body: &[u8], bytes_max: usize) -> Result<Value, Error> {
     let (&first, rest) = body.split_first().ok_or(Error::Truncated)?;

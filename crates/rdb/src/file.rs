@@ -1,7 +1,7 @@
 //! An RDB file: a head with the version, databases with their keys, functions and notes, and a checksum.
 
 use crate::format::{VERSION_VALKEY, has_key_meta, is_known, operation as op};
-use crate::read_value::{Elements, module_name, read_value, skip_key_meta};
+use crate::read_value::{Elements, module_name, read_value_that_fits, skip_key_meta};
 use crate::reader::Reader;
 use crate::{Checksum, Error, VERSION, VERSION_FIELD_TTLS, Value, put_length, put_string, put_value, value_type};
 use std::io::{Read, Write};
@@ -34,6 +34,13 @@ pub enum Item {
         lifetime: Lifetime,
         /// The next item is the next part.
         more: bool,
+    },
+    /// A key whose value, a string or a stream, is larger than the reader takes, and was skipped.
+    TooLarge {
+        /// Its name.
+        key: Vec<u8>,
+        /// When it expires, and how it was used.
+        lifetime: Lifetime,
     },
     /// The source of a library of functions.
     Library(Vec<u8>),
@@ -87,7 +94,8 @@ struct Open {
 }
 
 impl<R: Read> FileReader<R> {
-    /// Reads the head. Values of more than `value_bytes_max` bytes will be refused. `input` should have a buffer.
+    /// Reads the head. Of values of more than `value_bytes_max` bytes, strings and streams will be skipped, and others refused that are in
+    /// one piece. `input` should have a buffer.
     pub fn new(input: R, value_bytes_max: usize) -> Result<Self, Error> {
         let mut input = Summed { input, sum: Checksum::default(), bytes: 0 };
         let mut head = [0; 9];
@@ -153,8 +161,10 @@ impl<R: Read> FileReader<R> {
                     if let Some(elements) = Elements::begin(reader, of)? {
                         return self.part(Open { key, lifetime, elements }).map(Some);
                     }
-                    let value = read_value(reader, of)?;
-                    return Ok(Some(Item::Key { key, value, lifetime, more: false }));
+                    return Ok(Some(match read_value_that_fits(reader, of)? {
+                        Some(value) => Item::Key { key, value, lifetime, more: false },
+                        None => Item::TooLarge { key, lifetime },
+                    }));
                 }
             }
         }

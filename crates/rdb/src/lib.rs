@@ -26,8 +26,8 @@ mod write_value;
 mod writer;
 
 pub use dump::{
-    Checksum, FOOTER_BYTES, checked_body, checked_body_before, put_library, read_dump, read_libraries, seal,
-    write_dump, write_libraries,
+    Checksum, FOOTER_BYTES, checked_body, checked_body_before, claimed_string_bytes, put_library, read_dump,
+    read_libraries, seal, write_dump, write_libraries,
 };
 pub use effort::reading_effort;
 pub use error::Error;

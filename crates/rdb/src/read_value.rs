@@ -31,6 +31,18 @@ pub(crate) fn read_value<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Valu
     })
 }
 
+/// The value of a type that is none of elements that stand one after the other. None for a string or a stream that takes more than the
+/// budget has, which is passed over.
+pub(crate) fn read_value_that_fits<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Option<Value>, Error> {
+    Ok(match of {
+        ty::STRING => reader.string_that_fits()?.map(Value::String),
+        ty::STREAM_1 | ty::STREAM_2 | ty::STREAM_3 | ty::STREAM_4 | ty::STREAM_5 => {
+            stream::read_that_fits(reader, of)?.map(|stream| Value::Stream(Box::new(stream)))
+        }
+        _ => Some(read_value(reader, of)?),
+    })
+}
+
 /// The elements of a collection that stand one after the other, some at a time.
 pub(crate) struct Elements {
     of: u8,

@@ -8,6 +8,8 @@ use std::io::Read;
 const TRUSTED_BYTES: usize = 64 * 1024;
 /// The two bits of a length that say that a number or a compressed string follows.
 const ENCODED: u8 = 3;
+/// The kind of a compressed string.
+const COMPRESSED: u8 = 3;
 
 /// What stands before a string.
 pub(crate) struct StringHead {
@@ -84,7 +86,27 @@ impl<R: Read> Reader<R> {
     /// A string; numbers come as their texts.
     pub(crate) fn string(&mut self) -> Result<Vec<u8>, Error> {
         let encoding = self.length_or_encoding()?;
-        if !matches!(encoding, Ok(_) | Err(3)) {
+        self.string_of(encoding)
+    }
+
+    /// A string; none for one that the budget has no room for, which is passed over.
+    pub(crate) fn string_that_fits(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        match self.length_or_encoding()? {
+            Ok(bytes) if !self.budget.has_room(bytes) => self.skip(bytes).map(|()| None),
+            Err(COMPRESSED) => {
+                let (packed, bytes) = (self.length()?, self.length()?);
+                if self.budget.has_room(packed.saturating_add(bytes)) {
+                    return self.unpacked(packed, bytes).map(Some);
+                }
+                self.skip(packed).map(|()| None)
+            }
+            encoding => self.string_of(encoding).map(Some),
+        }
+    }
+
+    /// The string whose length or encoding was read.
+    fn string_of(&mut self, encoding: Result<u64, u8>) -> Result<Vec<u8>, Error> {
+        if !matches!(encoding, Ok(_) | Err(COMPRESSED)) {
             self.budget.count_element(0)?;
         }
         let integer = |number: i64| Ok(number.to_string().into_bytes());
@@ -93,16 +115,21 @@ impl<R: Read> Reader<R> {
             Err(0) => integer(i8::from_le_bytes(self.array()?).into()),
             Err(1) => integer(i16::from_le_bytes(self.array()?).into()),
             Err(2) => integer(i32::from_le_bytes(self.array()?).into()),
-            Err(3) => {
+            Err(COMPRESSED) => {
                 let (packed, bytes) = (self.length()?, self.length()?);
-                let wrong = |_| Error::Corrupt("length");
-                let packed = self.bytes(usize::try_from(packed).map_err(wrong)?)?;
-                let bytes = usize::try_from(bytes).map_err(wrong)?;
-                self.budget.count(bytes)?;
-                lzf::decompress(&packed, bytes)
+                self.unpacked(packed, bytes)
             }
             Err(kind) => Err(Error::Unknown("encoding of a string", kind.into())),
         }
+    }
+
+    /// The string of `bytes` bytes that the next `packed` bytes are.
+    fn unpacked(&mut self, packed: u64, bytes: u64) -> Result<Vec<u8>, Error> {
+        let wrong = |_| Error::Corrupt("length");
+        let packed = self.bytes(usize::try_from(packed).map_err(wrong)?)?;
+        let bytes = usize::try_from(bytes).map_err(wrong)?;
+        self.budget.count(bytes)?;
+        lzf::decompress(&packed, bytes)
     }
 
     /// What stands before a string, which is left to be read.
@@ -111,14 +138,18 @@ impl<R: Read> Reader<R> {
         Ok(match self.length_or_encoding()? {
             Ok(bytes) => plain(bytes),
             Err(kind @ 0..=2) => plain(1 << kind),
-            Err(3) => StringHead { stored_bytes: self.length()?, unpacked_bytes: Some(self.length()?) },
+            Err(COMPRESSED) => StringHead { stored_bytes: self.length()?, unpacked_bytes: Some(self.length()?) },
             Err(kind) => return Err(Error::Unknown("encoding of a string", kind.into())),
         })
     }
 
     /// Passes over a string, however long.
-    fn skip_string(&mut self) -> Result<(), Error> {
+    pub(crate) fn skip_string(&mut self) -> Result<(), Error> {
         let bytes = self.string_head()?.stored_bytes;
+        self.skip(bytes)
+    }
+
+    fn skip(&mut self, bytes: u64) -> Result<(), Error> {
         let passed = std::io::copy(&mut self.input.by_ref().take(bytes), &mut std::io::sink())?;
         if passed == bytes { Ok(()) } else { Err(Error::Truncated) }
     }

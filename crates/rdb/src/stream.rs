@@ -129,10 +129,120 @@ pub struct Pending {
 pub(crate) fn read<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Stream, Error> {
     let mut stream = Stream::default();
     for _ in 0..reader.length()? {
-        let master = StreamId::from_bytes(id_of(&reader.string()?)?);
-        let packed = reader.string()?;
-        read_node(&mut stream.entries, master, elements(&packed, reader.budget())?, reader.budget())?;
+        let (master, packed) = (reader.string()?, reader.string()?);
+        add_node(&mut stream.entries, &master, &packed, reader.budget())?;
     }
+    read_tail(reader, of, stream)
+}
+
+/// A stream; none for one that takes more than the budget has, which is passed over.
+pub(crate) fn read_that_fits<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Option<Stream>, Error> {
+    let mut stream = Stream::default();
+    let nodes = reader.length()?;
+    for n in 0..nodes {
+        let fits = match (reader.string_that_fits()?, reader.string_that_fits()?) {
+            (Some(master), Some(packed)) => match add_node(&mut stream.entries, &master, &packed, reader.budget()) {
+                Err(Error::TooLarge(_)) => false,
+                added => added.map(|()| true)?,
+            },
+            _ => false,
+        };
+        if !fits {
+            drop(stream);
+            reader.budget().renew();
+            return skip_rest(reader, of, nodes - n - 1).map(|()| None);
+        }
+    }
+    read_tail_that_fits(reader, of, stream)
+}
+
+/// Passes over so many packed lists of entries, and what stands behind them.
+fn skip_rest<R: Read>(reader: &mut Reader<R>, of: u8, nodes: u64) -> Result<(), Error> {
+    for _ in 0..nodes {
+        reader.skip_string()?;
+        reader.skip_string()?;
+    }
+    reader.length()?;
+    read_id(reader)?;
+    if of != STREAM_1 {
+        _ = (read_id(reader)?, read_id(reader)?, reader.length()?);
+    }
+    for _ in 0..reader.length()? {
+        skip_group(reader, of)?;
+    }
+    if of >= STREAM_4 { skip_producers(reader) } else { Ok(()) }
+}
+
+/// Passes over a group: see `read_group`.
+fn skip_group<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<(), Error> {
+    reader.skip_string()?;
+    read_id(reader)?;
+    if of != STREAM_1 {
+        reader.length()?;
+    }
+    for _ in 0..reader.length()? {
+        _ = (reader.array::<16>()?, reader.time_ms()?, reader.length()?);
+    }
+    for _ in 0..reader.length()? {
+        reader.skip_string()?;
+        reader.time_ms()?;
+        if of >= STREAM_3 {
+            reader.time_ms()?;
+        }
+        for _ in 0..reader.length()? {
+            reader.array::<16>()?;
+        }
+    }
+    let released = if of >= STREAM_5 { reader.length()? } else { 0 };
+    for _ in 0..released {
+        reader.array::<16>()?;
+    }
+    Ok(())
+}
+
+/// Adds the entries of a packed list.
+fn add_node(into: &mut Vec<StreamEntry>, master: &[u8], packed: &[u8], budget: &mut Budget) -> Result<(), Error> {
+    let master = StreamId::from_bytes(id_of(master)?);
+    let elements = elements(packed, budget)?;
+    read_node(into, master, elements, budget)
+}
+
+/// Reads what stands behind the entries.
+fn read_tail<R: Read>(reader: &mut Reader<R>, of: u8, mut stream: Stream) -> Result<Stream, Error> {
+    read_state(reader, of, &mut stream)?;
+    for _ in 0..reader.length()? {
+        let group = read_group(reader, of)?;
+        add_group(&mut stream, group, of);
+    }
+    if of >= STREAM_4 {
+        skip_producers(reader)?;
+    }
+    Ok(stream)
+}
+
+/// The same; none where the groups take more than the budget has, and are passed over.
+fn read_tail_that_fits<R: Read>(reader: &mut Reader<R>, of: u8, mut stream: Stream) -> Result<Option<Stream>, Error> {
+    read_state(reader, of, &mut stream)?;
+    let mut fits = true;
+    for _ in 0..reader.length()? {
+        match read_group_that_fits(reader, of)? {
+            Some(group) if fits => add_group(&mut stream, group, of),
+            Some(_) => {}
+            None => {
+                (stream, fits) = (Stream::default(), false);
+                reader.budget().renew();
+            }
+        }
+    }
+    if of >= STREAM_4 {
+        reader.budget().renew();
+        skip_producers(reader)?;
+    }
+    Ok(fits.then_some(stream))
+}
+
+/// Reads what stands between the entries and the groups.
+fn read_state<R: Read>(reader: &mut Reader<R>, of: u8, stream: &mut Stream) -> Result<(), Error> {
     let length = reader.length()?;
     if length != stream.entries.len() as u64 {
         return Err(Error::Corrupt("number of entries"));
@@ -147,17 +257,50 @@ pub(crate) fn read<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Stream, Er
         stream.max_deleted_id = read_id(reader)?;
         stream.added = reader.length()?;
     }
-    for _ in 0..reader.length()? {
-        let mut group = read_group(reader, of)?;
-        if of == STREAM_1 {
-            group.read = read_before(&stream, group.last_id);
+    Ok(())
+}
+
+fn add_group(stream: &mut Stream, mut group: Group, of: u8) {
+    if of == STREAM_1 {
+        group.read = read_before(stream, group.last_id);
+    }
+    stream.groups.push(group);
+}
+
+/// Keeps what is read, as long as there is room for it.
+struct Recorder<'a, R> {
+    input: &'a mut R,
+    kept: Option<Vec<u8>>,
+    room: usize,
+}
+
+impl<R: Read> Read for Recorder<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(into)?;
+        if let Some(kept) = &mut self.kept {
+            kept.extend_from_slice(&into[..read]);
         }
-        stream.groups.push(group);
+        if self.kept.as_ref().is_some_and(|kept| kept.len() > self.room) {
+            self.kept = None;
+        }
+        Ok(read)
     }
-    if of >= STREAM_4 {
-        skip_producers(reader)?;
+}
+
+/// Reads a group; none for one that takes more than the budget has, which is passed over. A group takes more than its bytes.
+fn read_group_that_fits<R: Read>(reader: &mut Reader<R>, of: u8) -> Result<Option<Group>, Error> {
+    let (version, room) = (reader.version(), reader.budget().left());
+    let mut passed = Reader::new(Recorder { input: reader.input(), kept: Some(Vec::new()), room }, version, 0);
+    skip_group(&mut passed, of)?;
+    let Some(kept) = passed.input().kept.take() else { return Ok(None) };
+    let mut kept = Reader::new(&kept[..], version, room);
+    match read_group(&mut kept, of) {
+        Err(Error::TooLarge(_)) => Ok(None),
+        group => {
+            reader.budget().count(kept.budget().spent())?;
+            group.map(Some)
+        }
     }
-    Ok(stream)
 }
 
 /// Skips the ids that producers have used, what is counted of them, and how long and how many are kept.

@@ -52,6 +52,13 @@ impl Checkpoints {
         head.into_iter().chain(args).collect()
     }
 
+    /// The name of the checkpoint of a key's slot, which has one from now on.
+    pub(super) fn beside(&mut self, key: &[u8]) -> Vec<u8> {
+        let slot = slot_of(key);
+        self.slots.insert(slot);
+        self.name(slot)
+    }
+
     /// The requests that remove all of them.
     pub(super) fn removals(&self) -> impl Iterator<Item = Vec<Vec<u8>>> {
         self.slots.iter().map(|slot| vec![b"DEL".to_vec(), self.name(*slot)])
@@ -70,6 +77,10 @@ mod tests {
             assert_eq!(slot_of(&request[3]), slot_of(key));
             assert_eq!(request[BEFORE..], [b"INCR".to_vec(), key.to_vec()]);
         }
+        assert_eq!(
+            checkpoints.beside(b"{tag}c"),
+            checkpoints.checked(vec![b"INCR".to_vec(), b"{tag}b".to_vec()], 1, 12)[3]
+        );
         assert_eq!(checkpoints.removals().count(), 3);
     }
 }

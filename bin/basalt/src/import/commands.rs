@@ -7,6 +7,8 @@ use vocab::limits::REPLY_BULK_BYTES_MAX;
 
 /// Arguments of a command.
 const ARGUMENTS_MAX: usize = 1 << 20;
+/// Bytes of a command: of more, a Redis takes none from a client.
+const COMMAND_BYTES_MAX: usize = 1 << 30;
 /// Bytes of a line that tells a number.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Bytes that are set aside at once for an argument whose length is only claimed.
@@ -62,7 +64,7 @@ impl<R: BufRead> Commands<R> {
                 Some((b'#', _)) => {}
                 Some((b'*', count)) => {
                     let count = number(count, ARGUMENTS_MAX).map_err(|e| format!("at byte {start}: {e}"))?;
-                    let args = (0..count).map(|_| self.argument()).collect::<Result<Vec<_>, _>>()?;
+                    let args = self.arguments(count)?;
                     if !args.is_empty() {
                         return Ok(Some(args));
                     }
@@ -96,6 +98,19 @@ impl<R: BufRead> Commands<R> {
             line.pop();
         }
         Ok(Some(line))
+    }
+
+    fn arguments(&mut self, count: usize) -> Result<Vec<Vec<u8>>, String> {
+        let (mut args, mut bytes) = (Vec::new(), 0);
+        for _ in 0..count {
+            let argument = self.argument()?;
+            bytes += argument.len();
+            if bytes > COMMAND_BYTES_MAX {
+                return Err(format!("at byte {}: a command of more than {COMMAND_BYTES_MAX} bytes", self.start));
+            }
+            args.push(argument);
+        }
+        Ok(args)
     }
 
     fn argument(&mut self) -> Result<Vec<u8>, String> {
@@ -168,6 +183,23 @@ mod tests {
         {
             assert!(all(bytes).is_err(), "{}", bytes.escape_ascii());
         }
+    }
+
+    #[test]
+    fn fuzz_commands() {
+        let text = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$5\r\n12345\r\n#TS:1\r\nSET \"b\\x00\" 1\n\r\n*1\r\n$4\r\nPING\r\n";
+        vocab::fuzz::rounds(64, |prng| {
+            let mut changed = text.as_bytes().to_vec();
+            vocab::fuzz::mutate(&mut changed, 4, prng);
+            for form in [Form::Stream, Form::Log, Form::Text] {
+                let mut commands = Commands::new(&changed[..], form, 0);
+                while let Ok(Some(args)) = commands.next() {
+                    let place = commands.place();
+                    let bytes: usize = args.iter().map(Vec::len).sum();
+                    assert!(place.start + bytes as u64 <= place.end && place.end <= changed.len() as u64);
+                }
+            }
+        });
     }
 
     #[test]

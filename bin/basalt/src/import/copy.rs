@@ -5,6 +5,7 @@ use super::expiries::Expiries;
 use super::large::LargeKey;
 use super::lines::{Lines, Record};
 use super::outcome::{Outcome, shown};
+use super::own_slots::OwnSlots;
 use super::scope::{Destination, Scope};
 use super::state::StateFile;
 use crate::pace::Pace;
@@ -12,10 +13,12 @@ use crate::store_writer::{Kind, StoreWriter, Write};
 use client::StoreUrl;
 use rdb::{Error, FileReader, Item, Value};
 use std::io::{BufRead, Read};
-use vocab::limits::{BULK_BYTES_MAX, KEY_BYTES_MAX, RESTORED_BYTES_MAX};
+use vocab::limits::{BULK_BYTES_MAX, FIELD_BYTES_MAX, KEY_BYTES_MAX, RESTORED_BYTES_MAX};
 
 /// A value of up to so many bytes in several parts is put together and written as one.
 const WHOLE_BYTES_MAX: usize = 16 << 20;
+/// The note of a copy that tells which database the stream behind it is about.
+const STREAM_DATABASE: &[u8] = b"repl-stream-db";
 /// Items between two looks at the clock.
 const LOOK_EVERY: u64 = 256;
 
@@ -38,6 +41,8 @@ pub(super) struct Copy<'a> {
     pub(super) saves: Option<Saves<'a>>,
     /// What commands behind it empty, and which of the files it is.
     pub(super) emptied: Option<(&'a Emptied, usize)>,
+    /// The slots of the source, if it is one of several masters.
+    pub(super) slots: Option<OwnSlots<'a>>,
     /// Puts expiries off, where a history is behind the copy.
     pub(super) expiries: Option<&'a mut Expiries>,
 }
@@ -52,7 +57,8 @@ pub(super) struct Saves<'a> {
 }
 
 impl Copy<'_> {
-    /// Copies everything that `input` holds, also what comes before a place where it breaks off. Answers which database was selected last.
+    /// Copies everything that `input` holds, also what comes before a place where it breaks off. Answers which database the stream behind it
+    /// is about, as far as the copy tells: one that a replica has passed on does not begin with a SELECT.
     pub(super) fn run(&mut self, input: impl Read, outcome: &mut Outcome) -> Result<u64, String> {
         let copied = self.copy_all(input, outcome);
         let drained = self.drain(outcome);
@@ -62,7 +68,10 @@ impl Copy<'_> {
     fn copy_all(&mut self, input: impl Read, outcome: &mut Outcome) -> Result<u64, String> {
         let place = |position: u64, error: &Error| format!("at byte {position} of the copy: {error}");
         let mut file = FileReader::new(input, RESTORED_BYTES_MAX).map_err(|error| place(0, &error))?;
-        let (mut database, mut items) = (0, 0);
+        // Where SWAPDB gives it another number later, it has that from the beginning.
+        let emptied = self.emptied;
+        let last_number = |number| emptied.map_or(number, |(by, file)| by.last_number(number, file));
+        let (mut database, mut items, mut behind) = (last_number(0), 0, 0);
         loop {
             let item = file.next_item();
             let position = file.position();
@@ -71,15 +80,22 @@ impl Copy<'_> {
             if self.is_done(items, outcome)? && item.is_some() && !matches!(item, Some(Item::Database(_))) {
                 continue;
             }
+            if let (Some(slots), Some(Item::Key { key, .. } | Item::TooLarge { key, .. })) = (self.slots, &item) {
+                slots.check(key)?;
+            }
             match item {
                 None => break,
+                Some(Item::Note { name, text }) if name == STREAM_DATABASE => {
+                    behind = std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+                }
                 Some(Item::Note { .. }) => {}
-                Some(Item::Database(number)) => database = number,
+                Some(Item::Database(number)) => database = last_number(number),
                 Some(Item::Library(source)) => self.library(source, outcome)?,
                 Some(Item::ModuleNotes(name)) => {
                     outcome.problems.note(format!("what module {name} wrote was left out"))
                 }
-                Some(Item::Key { .. }) if self.emptied.is_some_and(|(by, file)| by.takes_copied(database, file)) => {}
+                Some(Item::Key { .. } | Item::TooLarge { .. })
+                    if emptied.is_some_and(|(by, file)| by.takes_copied(database, file)) => {}
                 Some(Item::Key { key, value, lifetime, more }) => match self.scope.of(database) {
                     Some(into) => {
                         let part = Part { into, key: &key, expire_at_ms: lifetime.expire_at_ms };
@@ -87,10 +103,11 @@ impl Copy<'_> {
                     }
                     None => outcome.other_databases += u64::from(!more),
                 },
+                Some(Item::TooLarge { key, .. }) => note_too_large(&key, self.scope.of(database), outcome),
             }
             self.pace.show(position, || outcome.progress());
         }
-        Ok(database)
+        Ok(behind)
     }
 
     /// Copies all keys of lines of NDJSON, also those before a place where they break off.
@@ -109,6 +126,7 @@ impl Copy<'_> {
             }
             match record {
                 Record::Library(source) => self.library(source, outcome)?,
+                Record::TooLarge { place, key } => note_too_large(&key, self.scope.of_line(place), outcome),
                 Record::Key { place, key, expire_at_ms, value, more } => match self.scope.of_line(place) {
                     None => outcome.other_databases += u64::from(!more),
                     Some(into) => self.part(&Part { into, key: &key, expire_at_ms }, value, more, outcome)?,
@@ -161,6 +179,7 @@ impl Copy<'_> {
         let part = &part;
         let gathered = match self.gathered.take() {
             None if !more => return self.key(part, &value, outcome),
+            begun if !takes(&value) => Some(self.leave_out(begun, part.key, outcome)?),
             None => Some(Gathered::Small(value)),
             Some(Gathered::Small(mut small)) if small.bytes() + value.bytes() <= WHOLE_BYTES_MAX => {
                 if !small.append(value) {
@@ -193,6 +212,19 @@ impl Copy<'_> {
             _ => outcome.keys += 1,
         }
         Ok(())
+    }
+
+    /// A key of which a part cannot be written is left out, and told once.
+    fn leave_out(&mut self, begun: Option<Gathered>, key: &[u8], outcome: &mut Outcome) -> Result<Gathered, String> {
+        match begun {
+            Some(Gathered::Large(large)) if large.as_ref().is_none_or(|large| large.is_present()) => {
+                return Ok(Gathered::Large(large));
+            }
+            Some(Gathered::Large(Some(large))) => large.discard(self.node)?,
+            _ => {}
+        }
+        outcome.problems.note(format!("the value of {} has an element that is too large", shown(key)));
+        Ok(Gathered::Large(None))
     }
 
     /// Begins a key that is written part by part; none in a trial, or if it has expired.
@@ -246,6 +278,29 @@ pub(super) enum Gathered {
     Small(Value),
     /// In the store; none if it is not to be written.
     Large(Option<Box<LargeKey>>),
+}
+
+/// Whether the store takes each element of a part of a value.
+fn takes(value: &Value) -> bool {
+    match value {
+        Value::List(elements) => elements.iter().all(|element| element.len() <= BULK_BYTES_MAX),
+        Value::Set(members) => members.iter().all(|member| member.len() <= FIELD_BYTES_MAX),
+        Value::SortedSet(members) => members.iter().all(|(member, _)| member.len() <= FIELD_BYTES_MAX),
+        Value::Hash(fields) => {
+            fields.iter().all(|field| field.name.len() <= FIELD_BYTES_MAX && field.value.len() <= BULK_BYTES_MAX)
+        }
+        Value::String(_) | Value::Stream(_) | Value::Module(_) => true,
+    }
+}
+
+/// A value is left out that cannot be in memory whole.
+fn note_too_large(key: &[u8], into: Option<Destination>, outcome: &mut Outcome) {
+    if into.is_none() {
+        outcome.other_databases += 1;
+        return;
+    }
+    outcome.keys += 1;
+    outcome.problems.note(format!("the value of {} has more than {RESTORED_BYTES_MAX} bytes", shown(key)));
 }
 
 /// What writes a key; else, why it cannot be written.

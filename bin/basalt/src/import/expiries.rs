@@ -170,7 +170,8 @@ impl Expiries {
         }
     }
 
-    fn forget(&mut self, key: &[u8]) {
+    /// A key has gone, or another one is in its place.
+    pub(super) fn forget(&mut self, key: &[u8]) {
         if let Some(fields) = self.noted.remove(key) {
             self.count -= 1 + fields.len();
         }

@@ -2,22 +2,29 @@
 
 use super::checkpoints::{self, Checkpoints};
 use super::copy::request;
+use super::emptying::{self, Empties};
 use super::expiries::Expiries;
 use super::outcome::{Outcome, shown};
+use super::own_slots::OwnSlots;
 use super::replayed;
-use super::scope::Scope;
+use super::scope::{Destination, Scope};
 use super::source::Source;
-use crate::store_writer::{Kind, StoreWriter, Write};
+use super::state::ReadPlaces;
+use crate::store_writer::{Kind, Listener, StoreWriter, Write};
+use client::Frame;
 use node::blocking::BlockingCommand;
 use node::session::other_number;
 use resp::table::{self, CommandSpec, Group, behaviour, flag};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
+use vocab::limits::{BULK_BYTES_MAX, QUERY_BUFFER_BYTES_MAX};
 use vocab::{client_key, slot_of, wall_clock_ms};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Of so many keys it is remembered that they were read; beyond that all are read anew.
 const READ_MAX: usize = 16 << 20;
+/// Bytes that a request may have besides its command: those of a script with its checkpoint.
+const BESIDES_BYTES_MAX: usize = 64 << 10;
 
 /// Repeats commands, each once.
 pub(super) struct Follower<'a> {
@@ -35,10 +42,18 @@ pub(super) struct Follower<'a> {
     doubted: u64,
     /// Where no key of the store counts as the source's before it was read from there: the hashes of those that were.
     read: Option<HashSet<u64>>,
+    /// Keeps at which places keys were read; none for a file.
+    places: Option<ReadPlaces<'a>>,
     /// For a file whose import may be interrupted.
     checkpoints: Option<Checkpoints>,
     /// Puts expiries off, in a history.
     expiries: Option<&'a mut Expiries>,
+    /// Whether databases are emptied; none for a file.
+    empties: Option<Empties<'a>>,
+    /// The slots of the source, if it is one of several masters.
+    slots: Option<OwnSlots<'a>>,
+    /// The source has exchanged databases, and nothing of it is left in the store.
+    needs_copy: bool,
 }
 
 impl<'a> Follower<'a> {
@@ -51,9 +66,28 @@ impl<'a> Follower<'a> {
             ahead: BTreeMap::new(),
             doubted: 0,
             read: None,
+            places: None,
             checkpoints: None,
             expiries: None,
+            empties: None,
+            slots: None,
+            needs_copy: false,
         }
+    }
+
+    /// Whether databases are emptied because those of the source were.
+    pub(super) fn may_empty(&mut self, empties: Empties<'a>) {
+        self.empties = Some(empties);
+    }
+
+    /// The source is one of several masters.
+    pub(super) fn own(&mut self, slots: Option<OwnSlots<'a>>) {
+        self.slots = slots;
+    }
+
+    /// Whether the source is to be copied anew.
+    pub(super) fn needs_copy(&self) -> bool {
+        self.needs_copy
     }
 
     /// What is followed is a history: expiries in it are put off.
@@ -70,6 +104,11 @@ impl<'a> Follower<'a> {
     /// of it. So each key is read from the source before its first command is followed.
     pub(super) fn trust_none(&mut self) {
         self.read = Some(HashSet::new());
+    }
+
+    /// It is kept at which places of the stream keys were read.
+    pub(super) fn note_reads(&mut self, places: ReadPlaces<'a>) {
+        self.places = Some(places);
     }
 
     /// Each command leaves a checkpoint in the store, so that none is made twice.
@@ -109,9 +148,21 @@ impl<'a> Follower<'a> {
         if found.as_ref().is_some_and(|(spec, _)| !changes_data(spec)) {
             return Ok(());
         }
-        let is_of_all = does(behaviour::CLEARS_STORE) && !does(behaviour::EMPTIES_DATABASE);
-        if is_of_all || does(behaviour::SWAPS_DATABASES) {
-            return Err(told(&args[0]));
+        if does(behaviour::CLEARS_STORE) {
+            return self.follow_emptying(does(behaviour::EMPTIES_DATABASE), &args[0], place.end, outcome);
+        }
+        if does(behaviour::SWAPS_DATABASES) {
+            return self.follow_swap(&words, outcome);
+        }
+        // Libraries and scripts are of no database.
+        let is_of_all = |(spec, keys): &(&CommandSpec, Vec<usize>)| {
+            spec.group == Group::Scripting && !spec.does(behaviour::RUNS_SCRIPT) && keys.is_empty()
+        };
+        if found.as_ref().is_some_and(is_of_all) {
+            return self.target.write(Write { kind: Kind::Once, args, key: 0 }, outcome);
+        }
+        if let (Some(slots), Some((_, keys))) = (self.slots, &found) {
+            keys.iter().try_for_each(|at| slots.check(words[*at]))?;
         }
         if does(behaviour::TO_DATABASE)
             && let Some((spec, keys)) = &found
@@ -124,34 +175,75 @@ impl<'a> Follower<'a> {
             outcome.other_databases += 1;
             return Ok(());
         };
-        if does(behaviour::EMPTIES_DATABASE) {
-            return Err(told(&args[0]));
-        }
         let Some((spec, keys)) = found else {
-            let name = args[0].to_ascii_uppercase();
             let why = refusal.as_deref().unwrap_or("ERR its keys cannot be told");
-            outcome.problems.note(format!(
-                "the source's {} at byte {} was not repeated: {why}",
-                name.escape_ascii(),
-                place.start
-            ));
+            let name = args[0].to_ascii_uppercase().escape_ascii().to_string();
+            outcome.problems.note(format!("the source's {name} at byte {} was not repeated: {why}", place.start));
             return Ok(());
         };
-        if BlockingCommand::is_one(spec, &words) {
-            outcome
-                .problems
-                .note(format!("{} at byte {} was not repeated: it would wait for an element", spec.name, place.start));
+        if let Some(why) = why_not(spec, &words, into) {
+            outcome.problems.note(format!("{} at byte {} was not repeated: {why}", spec.name, place.start));
             return Ok(());
         }
-        if into.is_database() && spec.does(behaviour::RUNS_SCRIPT) {
-            outcome.problems.note(format!(
-                "{} at byte {} was not repeated: in a database, a script runs for its own clients alone (`redis-cli -u redis://…/NUMBER --pipe`)",
-                spec.name, place.start
-            ));
+        // What a running source has made of it is read instead.
+        if self.source.is_none() && !is_request(&args) {
+            outcome.problems.note(format!("{} at byte {} was not repeated: it is too large", spec.name, place.start));
             return Ok(());
         }
         keys.iter().for_each(|at| args[*at] = into.stored(&args[*at]));
         self.on_keys(spec, &keys, args, place, outcome)
+    }
+
+    /// Repeats a command that has emptied a database, or all.
+    fn follow_emptying(&mut self, is_of_one: bool, name: &[u8], end: u64, outcome: &mut Outcome) -> Result<(), String> {
+        let one = || self.scope.of(self.selected).into_iter().collect();
+        let databases: Vec<Destination> = if is_of_one { one() } else { self.scope.destinations() };
+        if databases.is_empty() {
+            outcome.other_databases += 1;
+            return Ok(());
+        }
+        // What was read at a later place is as it is there.
+        self.empty(name, (&databases, is_of_one), Some(end), outcome)
+    }
+
+    /// Removes all keys of these databases because the source was told so, but those that were read from there on.
+    fn empty(
+        &mut self,
+        name: &[u8],
+        (databases, is_of_one): (&[Destination], bool),
+        end: Option<u64>,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        // Also where the import ends: what was told before is in the store.
+        self.target.drain(outcome)?;
+        let node = self.empties.ok_or_else(|| told(name))?.node(name)?;
+        let source = self.places.as_ref().map_or("the source", |places| places.source.as_str());
+        let of = match self.scope.number().or_else(|| is_of_one.then_some(self.selected)) {
+            Some(number) => format!("its database {number}"),
+            None => "all its databases".to_owned(),
+        };
+        let shown_name = name.to_ascii_uppercase();
+        bench::note!("{source} was told {}: the keys of {of} are removed from the store", shown_name.escape_ascii());
+        let Self { ahead, slots, target, expiries, .. } = self;
+        let is_ahead = |key: &[u8]| end.is_some_and(|end| ahead.get(key).is_some_and(|until| *until >= end));
+        let stays = |key: &[u8]| is_ahead(key) || is_foreign(*slots, key);
+        emptying::empty(node, databases, target, stays, expiries.as_deref_mut(), outcome)?;
+        outcome.commands += 1;
+        Ok(())
+    }
+
+    /// Two databases were exchanged. If one of them is imported, nothing of the source is left in the store: it is to be copied anew.
+    fn follow_swap(&mut self, words: &[&[u8]], outcome: &mut Outcome) -> Result<(), String> {
+        let number = |at: usize| words.get(at).and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
+        let (Some(one), Some(other)) = (number(1), number(2)) else {
+            return Err("a SWAPDB without numbers".to_owned());
+        };
+        if one == other || [one, other].iter().all(|number| self.scope.of(*number).is_none()) {
+            return Ok(());
+        }
+        self.empty(words[0], (&self.scope.destinations(), false), None, outcome)?;
+        self.needs_copy = true;
+        Ok(())
     }
 
     /// Repeats a command that took a key from the database that the stream is about to another one: MOVE and COPY do. The store's
@@ -195,7 +287,8 @@ impl<'a> Follower<'a> {
             && (self.source.is_none() || place.end > self.doubted)
             && keys.iter().all(|at| was_read(&args[*at]));
         // A cluster's store refuses patterns: the keys that they stand for may be anywhere.
-        let is_known = is_known && !(self.source.is_some() && spec.does(behaviour::READS_BY_PATTERN));
+        let is_known =
+            is_known && (self.source.is_none() || !spec.does(behaviour::READS_BY_PATTERN) && is_request(&args));
         if is_known && keys.iter().all(|at| slot_of(&args[*at]) == slot_of(&args[first])) {
             if let Some(expiries) = &mut self.expiries {
                 expiries.command(spec.name, keys, &mut args);
@@ -231,8 +324,32 @@ impl<'a> Follower<'a> {
                     outcome,
                 )
             }
-            _ => self.target.write(Write { kind: Kind::Once, args, key }, outcome),
+            Some(_) => self.write_beside(args, key, place, outcome),
+            None => self.target.write(Write { kind: Kind::Once, args, key }, outcome),
         }
+    }
+
+    /// Makes a command that no script can make, unless its slot's checkpoint says that it was made. The checkpoint follows it: interrupted
+    /// in between, it is made twice.
+    fn write_beside(
+        &mut self,
+        args: Vec<Vec<u8>>,
+        key: usize,
+        place: u64,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
+        let name = checkpoints.beside(&args[key]);
+        self.target.drain(outcome)?;
+        let mut told = ToldPlace::default();
+        let asked = vec![b"GET".to_vec(), name.clone()];
+        told.ask(self.target, asked)?;
+        if told.place.is_some_and(|made| made >= place) {
+            return Ok(());
+        }
+        self.target.write(Write { kind: Kind::Once, args, key }, outcome)?;
+        self.target.drain(outcome)?;
+        told.ask(self.target, vec![b"SET".to_vec(), name, place.to_string().into_bytes()])
     }
 
     /// Reads keys, which are told by the names that are stored, from the source and writes them as they are there, whatever they were.
@@ -246,6 +363,7 @@ impl<'a> Follower<'a> {
             };
             source.select(self.scope.source_of(&key))?;
             let held = source.read(client_key(&key), wall_clock_ms())?;
+            self.places.as_ref().map_or(Ok(()), |places| places.note(held.offset))?;
             outcome.read_again += 1;
             if let Some(read) = &mut self.read {
                 if read.len() >= READ_MAX {
@@ -255,8 +373,12 @@ impl<'a> Follower<'a> {
             }
             self.ahead.insert(key.clone(), held.offset);
             let args = match held.value {
-                None => vec![b"DEL".to_vec(), key],
-                Some((mut value, mut expire_at_ms)) => {
+                Err(why) => {
+                    outcome.problems.note(format!("{} cannot be read from the source: {why}", shown(&key)));
+                    continue;
+                }
+                Ok(None) => vec![b"DEL".to_vec(), key],
+                Ok(Some((mut value, mut expire_at_ms))) => {
                     if let Some(expiries) = &mut self.expiries {
                         expire_at_ms = expire_at_ms.map(|at_ms| expiries.of_key(&key, at_ms));
                         expiries.of_value(&key, &mut value);
@@ -299,6 +421,34 @@ impl<'a> Follower<'a> {
     }
 }
 
+/// What the store tells of a checkpoint.
+#[derive(Default)]
+struct ToldPlace {
+    place: Option<u64>,
+    refusal: Option<String>,
+}
+
+impl ToldPlace {
+    /// Makes a request about a checkpoint, and waits for its answer. Nothing else is under way.
+    fn ask(&mut self, target: &mut StoreWriter, args: Vec<Vec<u8>>) -> Result<(), String> {
+        target.write(Write { kind: Kind::Free, args, key: 1 }, self)?;
+        target.drain(self)?;
+        self.refusal.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Listener for ToldPlace {
+    fn done(&mut self, _: &Write, reply: &Frame<'_>) {
+        if let Frame::Bulk(place) = reply {
+            self.place = std::str::from_utf8(place).ok().and_then(|place| place.parse().ok());
+        }
+    }
+
+    fn refused(&mut self, _: &Write, why: &str) {
+        self.refusal = Some(format!("the store: {why}"));
+    }
+}
+
 /// What a trial says of a command of a file that stands there.
 pub(super) fn look_at(args: &[Vec<u8>], start: u64, outcome: &mut Outcome) -> Result<(), String> {
     let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
@@ -321,12 +471,35 @@ pub(super) fn look_at(args: &[Vec<u8>], start: u64, outcome: &mut Outcome) -> Re
     Ok(())
 }
 
+/// Whether a key, by the name that is stored, is of another master than the source: one empties its own slots alone.
+fn is_foreign(slots: Option<OwnSlots<'_>>, stored: &[u8]) -> bool {
+    slots.is_some_and(|slots| !slots.has(client_key(stored)))
+}
+
+/// Whether the store takes a request of these words.
+fn is_request(args: &[Vec<u8>]) -> bool {
+    /// What stands before a word and behind it.
+    const HEAD_BYTES: usize = 16;
+    let bytes: usize = args.iter().map(|arg| HEAD_BYTES + arg.len()).sum();
+    bytes <= QUERY_BUFFER_BYTES_MAX - BESIDES_BYTES_MAX && args.iter().all(|arg| arg.len() <= BULK_BYTES_MAX)
+}
+
+/// Why a command is not repeated, if it is not.
+fn why_not(spec: &CommandSpec, words: &[&[u8]], into: Destination) -> Option<&'static str> {
+    if BlockingCommand::is_one(spec, words) {
+        return Some("it would wait for an element");
+    }
+    let is_foreign = into.is_database() && spec.does(behaviour::RUNS_SCRIPT);
+    is_foreign
+        .then_some("in a database, a script runs for its own clients alone (`redis-cli -u redis://…/NUMBER --pipe`)")
+}
+
 /// Whether a command of a source's stream, or a script in it, may change what is stored, or the scripts that are known.
 fn changes_data(spec: &CommandSpec) -> bool {
     spec.is_write() || spec.group == Group::Scripting
 }
 
-/// The error of what ends an import.
+/// The error of what ends an import of a file.
 fn told(name: &[u8]) -> String {
     format!(
         "the source was told {}, and the import ends there: what was imported before stays. Remove what was imported, and the file of \

@@ -73,6 +73,16 @@ impl LargeKey {
         self.writer.write(rows, now_ms).map(drop)
     }
 
+    /// It is not to be written after all: takes away what was.
+    pub(super) fn discard(self, node: &StoreUrl) -> Result<(), String> {
+        let failed = |e: std::io::Error| format!("the store: {e}");
+        let asked: [&[u8]; 2] = [b"DEL", &self.key];
+        match Client::open(node).map_err(failed)?.call_repeatable(&asked).map_err(failed)? {
+            Answer::Error(text) => Err(format!("the store: {text}")),
+            _ => Ok(()),
+        }
+    }
+
     /// All parts are written.
     pub(super) fn end(self, outcome: &mut Outcome) {
         if self.is_present {

@@ -23,6 +23,11 @@ pub(super) enum Record {
         more: bool,
     },
     Library(Vec<u8>),
+    /// A stream that is too large to be in memory.
+    TooLarge {
+        place: KeyPlace,
+        key: Vec<u8>,
+    },
 }
 
 /// Reads keys one after the other.
@@ -115,10 +120,15 @@ impl<R: BufRead> Lines<R> {
         loop {
             bytes += items.iter().flatten().map(Vec::len).sum::<usize>();
             if bytes > STREAM_BYTES_MAX {
-                return Err(named(self.number, format!("a stream of more than {STREAM_BYTES_MAX} bytes")));
+                // Its other lines are passed over.
+                stream = StreamBuilder::default();
+            } else {
+                let added = items.into_iter().try_for_each(|item| stream.add(item));
+                added.ok_or_else(|| named(self.number, "an item of a stream cannot be read".to_owned()))?;
             }
-            let added = items.into_iter().try_for_each(|item| stream.add(item));
-            added.ok_or_else(|| named(self.number, "an item of a stream cannot be read".to_owned()))?;
+            if !more && bytes > STREAM_BYTES_MAX {
+                return Ok(Record::TooLarge { place, key });
+            }
             if !more {
                 let value = Value::Stream(Box::new(stream.into_stream()));
                 return Ok(Record::Key { place, key, expire_at_ms, value, more });

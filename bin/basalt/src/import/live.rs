@@ -2,14 +2,16 @@
 
 use super::commands::{Commands, Form};
 use super::copy::Copy;
+use super::emptying::Empties;
 use super::expiries::{Expiries, STAY_PUT_OFF};
 use super::follow::Follower;
 use super::options::ImportOptions;
 use super::outcome::Outcome;
+use super::own_slots::OwnSlots;
 use super::replica::{Begun, Replica};
 use super::scope::Scope;
 use super::source::Source;
-use super::state::{Followed, StateFile};
+use super::state::{AHEAD_BYTES, Followed, ReadPlaces, StateFile};
 use crate::pace::{Pace, Unit};
 use crate::store_writer::StoreWriter;
 use client::StoreUrl;
@@ -22,8 +24,6 @@ use vocab::wall_clock_ms;
 const LAG_EVERY: Duration = Duration::from_secs(1);
 /// While nothing is missing.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Bytes of the stream for which the state is kept ahead.
-const AHEAD_BYTES: u64 = 1 << 20;
 
 /// One running source: a server, or a master of a cluster.
 pub(super) struct Live<'a> {
@@ -32,8 +32,16 @@ pub(super) struct Live<'a> {
     pub(super) scope: Scope<'a>,
     pub(super) stopped: &'a AtomicBool,
     pub(super) state: &'a Mutex<StateFile>,
-    /// It is one of several: lines say which, and there is no bar.
-    pub(super) is_one_of_several: bool,
+    /// Its slots, if it is one of several: lines say which, and there is no bar.
+    pub(super) slots: Option<OwnSlots<'a>>,
+}
+
+/// Why changes are followed no longer.
+enum End {
+    /// Nothing is missing.
+    Whole,
+    /// Databases of the source were exchanged: it is to be copied anew.
+    Exchanged,
 }
 
 impl Live<'_> {
@@ -42,7 +50,7 @@ impl Live<'_> {
     }
 
     fn note(&self, text: &str) {
-        match (self.options.quiet, self.is_one_of_several) {
+        match (self.options.quiet, self.slots.is_some()) {
             (true, _) => {}
             (false, true) => bench::note!("{}: {text}", self.name()),
             (false, false) => bench::note!("{text}"),
@@ -74,53 +82,83 @@ impl Live<'_> {
         outcome: &mut Outcome,
     ) -> Result<(), String> {
         let options = self.options;
-        let mut source = Source::open(&self.url)?;
         if let Some(number) = self.scope.number() {
             // A source that has no such database says so.
-            source.select(number)?;
+            Source::open(&self.url)?.select(number)?;
         }
         let before = self.state.lock().followed(&self.name());
         let mut replica = Replica::open(&self.url, before.as_ref())?;
         let mut from = match (&replica.begun, before) {
             (Begun::Stream, Some(before)) => {
                 self.note("the source's stream goes on where it ended");
-                before
+                // A source that was promoted goes on under another id.
+                Followed { stream: replica.stream.clone(), ..before }
             }
             _ => {
                 let is_renewed = self.state.lock().resumes();
                 if is_renewed {
+                    // What an import before this one has written may have changed at the source since.
                     self.note("the source's stream cannot go on where it ended: all keys are copied anew");
                 }
-                self.copy(&mut replica, target.as_deref_mut(), expiries.as_deref_mut(), outcome)?;
-                let (stream, offset) = (replica.stream.clone(), replica.offset);
-                Followed { stream, offset, until: offset, selected: 0, is_renewed }
+                let replace = options.replace || is_renewed;
+                let selected =
+                    self.copy(&mut replica, replace, target.as_deref_mut(), expiries.as_deref_mut(), outcome)?;
+                behind(&replica, selected, is_renewed)
             }
         };
-        let Some(target) = target.filter(|_| !options.no_follow) else { return Ok(()) };
-        self.keep(&from)?;
-        self.note(&format!("the copy is there ({} keys); following what changes", outcome.written));
-        let mut follower = Follower::new(target, Some(source), self.scope, from.selected);
-        follower.put_off(expiries);
-        self.follow(follower, &mut replica, &mut from, outcome)
+        loop {
+            let Some(target) = target.as_deref_mut().filter(|_| !options.no_follow) else { return Ok(()) };
+            self.keep(&from)?;
+            self.note(&format!("the copy is there ({} keys); following what changes", outcome.written));
+            // Opened now: an idle connection may not outlast a copy.
+            let source = Source::open(&self.url)?;
+            let mut follower = Follower::new(&mut *target, Some(source), self.scope, from.selected);
+            follower.put_off(expiries.as_deref_mut());
+            follower.own(self.slots);
+            follower.note_reads(ReadPlaces { state: self.state, source: self.name() });
+            follower.may_empty(self.empties());
+            match self.follow(follower, &mut replica, &mut from, outcome)? {
+                // Also if others of the source's masters go on, or there are problems.
+                End::Whole if options.cut_over => return self.state.lock().forget_was_empty(),
+                End::Whole => return Ok(()),
+                End::Exchanged => {
+                    self.note("databases of the source were exchanged (SWAPDB): all keys are copied anew")
+                }
+            }
+            // Interrupted from here on, it begins with a copy.
+            self.state.lock().forget_followed(&self.name())?;
+            replica = Replica::open(&self.url, None)?;
+            let selected = self.copy(&mut replica, true, Some(target), expiries.as_deref_mut(), outcome)?;
+            from = behind(&replica, selected, false);
+        }
+    }
+
+    /// Whether databases are emptied because those of the source were.
+    fn empties(&self) -> Empties<'_> {
+        match (self.state.lock().was_empty(self.scope.places_hash()), self.options.follow_flushes) {
+            (false, _) => Empties::NotKnown,
+            (true, false) => Empties::NotAsked,
+            (true, true) => Empties::Of(&self.options.node),
+        }
     }
 
     fn keep(&self, at: &Followed) -> Result<(), String> {
         self.state.lock().note_followed(&self.name(), at.clone())
     }
 
+    /// Copies all keys. Answers which database the stream behind them is about.
     fn copy(
         &self,
         replica: &mut Replica,
+        replace: bool,
         target: Option<&mut StoreWriter>,
         expiries: Option<&mut Expiries>,
         outcome: &mut Outcome,
-    ) -> Result<(), String> {
+    ) -> Result<u64, String> {
         let Begun::Copy { bytes } = replica.begun else { return Err("the source sends no keys".to_owned()) };
         let options = self.options;
-        let quiet = options.quiet || self.is_one_of_several;
+        let quiet = options.quiet || self.slots.is_some();
         let mut pace = Pace::new(Unit::Bytes, bytes, options.rate, quiet);
-        // What an import before this one has written may have changed at the source since.
-        let replace = options.replace || self.state.lock().resumes();
         let (scope, now_ms) = (self.scope, wall_clock_ms());
         let mut copy = Copy {
             scope,
@@ -132,21 +170,22 @@ impl Live<'_> {
             gathered: None,
             saves: None,
             emptied: None,
+            slots: self.slots,
             expiries,
         };
-        copy.run(&mut replica.input, outcome)?;
+        let selected = copy.run(&mut replica.input, outcome)?;
         pace.end();
-        replica.end_copy()
+        replica.end_copy().map(|()| selected)
     }
 
-    /// Repeats what the source is told, until the store lacks nothing (`--cut-over`) or someone ends it.
+    /// Repeats what the source is told, until the store lacks nothing (`--cut-over`), someone ends it, or it is to be copied anew.
     fn follow(
         &self,
         mut follower: Follower<'_>,
         replica: &mut Replica,
         from: &mut Followed,
         outcome: &mut Outcome,
-    ) -> Result<(), String> {
+    ) -> Result<End, String> {
         follower.doubt(from.until);
         if from.is_renewed {
             follower.trust_none();
@@ -167,6 +206,9 @@ impl Live<'_> {
                 pace.wait(1);
                 let start = std::mem::replace(&mut offset, commands.position());
                 follower.command(args, start..offset, outcome)?;
+                if follower.needs_copy() {
+                    return Ok(End::Exchanged);
+                }
                 if told.elapsed() > LAG_EVERY {
                     break;
                 }
@@ -178,7 +220,8 @@ impl Live<'_> {
             let is_over = lag == 0 && (self.options.cut_over || self.stopped.load(Ordering::Acquire));
             if is_over || told.elapsed() > LAG_EVERY {
                 told = Instant::now();
-                let until = from.until.max(offset);
+                // Keys may have been read from the source at any place up to its end.
+                let until = from.until.max(end);
                 *from = Followed { offset, until, selected: follower.selected(), ..from.clone() };
                 self.keep(from)?;
                 let (commands, problems) = (outcome.commands, outcome.problems.count());
@@ -186,11 +229,17 @@ impl Live<'_> {
             }
             if is_over {
                 self.note("nothing is missing");
-                return Ok(());
+                return Ok(End::Whole);
             }
             if lag == 0 {
                 std::thread::sleep(PAUSE);
             }
         }
     }
+}
+
+/// Where the stream stands behind a copy.
+fn behind(replica: &Replica, selected: u64, is_renewed: bool) -> Followed {
+    let (stream, offset) = (replica.stream.clone(), replica.offset);
+    Followed { stream, offset, until: offset, selected, is_renewed }
 }

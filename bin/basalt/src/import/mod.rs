@@ -4,6 +4,7 @@ mod checkpoints;
 mod commands;
 mod copy;
 mod emptied;
+mod emptying;
 mod expiries;
 mod file_commands;
 mod files;
@@ -13,6 +14,7 @@ mod lines;
 mod live;
 mod options;
 mod outcome;
+mod own_slots;
 mod replayed;
 mod replica;
 mod scope;
@@ -34,13 +36,14 @@ use client::{SlotMap, StoreUrl};
 use cluster::Databases;
 use commands::Form;
 use copy::{Copy, Saves};
-use emptied::Emptied;
+use emptied::{Emptied, Fate};
 use expiries::Expiries;
 use file_commands::FileCommands;
 use files::{Opened, Part};
 use follow::Follower;
 use live::Live;
 use outcome::Outcome;
+use own_slots::OwnSlots;
 use parking_lot::Mutex;
 use scope::{Chosen, Scope};
 use source::Source;
@@ -121,7 +124,11 @@ fn running(options: &ImportOptions) -> Result<Option<(StoreUrl, u64)>, String> {
     let schemes = ["redis://", "rediss://"];
     let found = schemes.iter().find_map(|scheme| Some((scheme, options.source.strip_prefix(scheme)?)));
     let Some((scheme, rest)) = found else {
-        let needs = [(options.cut_over, "--cut-over"), (options.verify > 0, "--verify")];
+        let needs = [
+            (options.cut_over, "--cut-over"),
+            (options.follow_flushes, "--follow-flushes"),
+            (options.verify > 0, "--verify"),
+        ];
         return match needs.iter().find(|(given, _)| *given) {
             Some((_, name)) => Err(format!("{name} needs a running source, redis://HOST:PORT")),
             None => Ok(None),
@@ -201,6 +208,7 @@ fn of_files(
 ) -> Result<(), String> {
     let paths = files::paths(&options.source)?;
     let emptied = Emptied::find(&paths)?;
+    state.note_emptied(emptied.told())?;
     let mut target = open_target(options)?;
     let mut expiries = files::have_history(&paths)?.then(|| Expiries::new(false));
     let goes_on = state.checkpoints().is_some();
@@ -275,6 +283,7 @@ impl OfFiles<'_> {
             gathered: None,
             saves: Some(Saves { state: self.state, file: number, done }),
             emptied: Some((self.emptied, number)),
+            slots: None,
             expiries: self.expiries.as_deref_mut().filter(|_| !is_lines),
         };
         if is_lines {
@@ -294,18 +303,21 @@ impl OfFiles<'_> {
         outcome: &mut Outcome,
     ) -> Result<(), String> {
         // Commands of an AOF file, behind a copy or not, begin in database 0.
-        let mut commands = FileCommands::new(&mut file.input, file.form);
-        let mut follower = self.target.as_deref_mut().map(|target| Follower::new(target, None, self.scope, 0));
+        let (mut commands, first) =
+            (FileCommands::new(&mut file.input, file.form), self.emptied.last_number(0, number));
+        let mut follower = self.target.as_deref_mut().map(|target| Follower::new(target, None, self.scope, first));
         if let Some(follower) = &mut follower {
             // Places of the next file are behind those of this one.
             follower.keep(self.state.checkpoints().map(|id| Checkpoints::new(id.wrapping_add(number as u64))));
             follower.put_off(self.expiries.as_deref_mut().filter(|_| file.form == Form::Log));
         }
-        let mut left_out = self.emptied.of_file(number);
+        let mut fates = self.emptied.of_file(number);
         let mut make_all = || {
-            while let Some((args, place)) = commands.next().map_err(|problem| format!("{problem}; {TO_MEND}"))? {
+            while let Some((mut args, place)) = commands.next().map_err(|problem| format!("{problem}; {TO_MEND}"))? {
+                let fate = fates.next(&args, place.start);
+                fate.rewrite(&mut args);
                 match &mut follower {
-                    _ if left_out.has(&args, place.start) => {}
+                    _ if fate == Fate::LeftOut => {}
                     Some(follower) => {
                         pace.wait(1);
                         follower.command(args, place, outcome)?;
@@ -337,14 +349,19 @@ fn of_servers(
 ) -> Result<(), String> {
     let stopped = patient_stop_flag().map_err(|e| e.to_string())?;
     let map = SlotMap::fetch(url, false).map_err(|e| format!("the source: {e}"))?;
-    let masters: BTreeSet<usize> = (0..SLOT_COUNT).map(|slot| map.leader(Slot(slot))).collect();
+    let of_slots: Vec<usize> = (0..SLOT_COUNT).map(|slot| map.leader(Slot(slot))).collect();
+    let masters: BTreeSet<usize> = of_slots.iter().copied().collect();
+    let is_begun = state.lock().resumes();
+    if !is_begun && !options.dry_run && !options.no_follow && emptying::has_none(&options.node, scope)? {
+        state.lock().note_was_empty(scope.places_hash())?;
+    }
     let live = |master: usize| Live {
         options,
         url: url.with_seeds(vec![map.nodes()[master].clone()]),
         scope,
         stopped: &stopped,
         state,
-        is_one_of_several: masters.len() > 1,
+        slots: (masters.len() > 1).then_some(OwnSlots { masters: &of_slots, own: master }),
     };
     let broke = AtomicBool::new(false);
     let run = |master: usize| {
@@ -369,6 +386,7 @@ fn of_servers(
     if broke.into_inner() || options.dry_run {
         return Ok(());
     }
+    state.lock().forget_was_empty()?;
     if state.lock().resumes() {
         // All have ended: what is still put off is of an import before this one.
         let mut expiries = Expiries::new(true);

@@ -69,6 +69,9 @@ pub struct ImportOptions {
     /// End when the copy is done, and follow nothing
     #[arg(long, conflicts_with = "cut_over")]
     pub no_follow: bool,
+    /// Make FLUSHDB, FLUSHALL and SWAPDB of a running source in the store too, else they end the import; only for a store where nothing else writes
+    #[arg(long, conflicts_with_all = ["no_follow", "dry_run"])]
+    pub follow_flushes: bool,
     /// End when nothing is missing
     #[arg(long)]
     pub cut_over: bool,

@@ -2,10 +2,8 @@
 
 use crate::lines::KeyPlace;
 use cluster::Databases;
-use vocab::{ClusterDatabase, Database, Namespace};
-
-/// Databases of a store whose keys are walked through where all of a source are imported.
-const DATABASES_WALKED: u64 = 1024;
+use vocab::{ClusterDatabase, Database, Namespace, SLOT_COUNT};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Which databases of a source are imported, into a store whose databases have these slots.
 #[derive(Clone, Copy, Debug)]
@@ -76,8 +74,14 @@ impl Scope<'_> {
     pub(super) fn destinations(self) -> Vec<Destination> {
         match self.chosen {
             Chosen::One { source, .. } => self.of(source).into_iter().collect(),
-            Chosen::All => (0..DATABASES_WALKED).filter_map(|number| self.of(number)).collect(),
+            // There is a slot for each.
+            Chosen::All => (0..self.count.min(SLOT_COUNT.into())).filter_map(|number| self.of(number)).collect(),
         }
+    }
+
+    /// Tells these places from others: SWAPDB of the store's clients changes them.
+    pub(super) fn places_hash(self) -> u64 {
+        xxh3_64(format!("{:?}", self.destinations()).as_bytes())
     }
 
     /// Where the key of a line goes.
@@ -160,6 +164,9 @@ mod tests {
         assert_eq!([all.of(3), all.of(5), all.of(4)], [place(5), place(3), place(4)]);
         assert_eq!(all.of_line(KeyPlace::Database(3)), place(5));
         assert_eq!(all.source_of(&place(5).unwrap().stored(b"k")), 3);
+        let most = Scope { count: 5000, ..all };
+        assert!(most.destinations().contains(&most.of(4999).unwrap()), "what is imported is walked through");
+        assert_ne!(all.places_hash(), Scope { places: &Databases::default(), ..all }.places_hash());
         let one = Scope { chosen: Chosen::One { source: 0, into: Some(database(3)) }, places: &places, count: 16 };
         assert_eq!((one.of(0), one.source_of(&place(5).unwrap().stored(b"k"))), (place(5), 0));
     }

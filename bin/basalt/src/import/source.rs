@@ -11,8 +11,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a key held.
 pub(super) struct Held {
-    /// `None` for a key that was not there.
-    pub(super) value: Option<(Value, Option<u64>)>,
+    /// `None` for a key that was not there. An error says why a value cannot be read.
+    pub(super) value: Result<Option<(Value, Option<u64>)>, String>,
     /// The place of the stream at which it did.
     pub(super) offset: u64,
 }
@@ -93,10 +93,10 @@ impl Source {
         let value = match (dumped, expiry) {
             (Answer::Bulk(dumped), Answer::Int(expiry)) => {
                 let expire_at_ms = u64::try_from(*expiry).ok().map(|expiry| from_ms + expiry);
-                Some((value_of(dumped)?, expire_at_ms))
+                value_of(dumped).map(|value| Some((value, expire_at_ms)))
             }
             (Answer::Error(text), _) => return Err(format!("the source: {text}")),
-            _ => None,
+            _ => Ok(None),
         };
         Ok(Held { value, offset })
     }

@@ -86,14 +86,22 @@ fn compare_key(
     (key, stored): (&[u8], &[u8]),
     outcome: &mut Outcome,
 ) -> Result<(), String> {
-    let (here, there) = both(source, store, key, stored)?;
-    if here.is_none() {
+    let mut told = both(source, store, key, stored)?;
+    if matches!(told, Ok((None, _))) {
         return Ok(());
     }
-    outcome.compared += 1;
-    // It may have changed between the two reads; else it is another.
-    if here != there && !matches!(both(source, store, key, stored)?, (here, there) if here == there) {
-        outcome.problems.note(format!("{} is not what it is at the source", shown(key)));
+    if matches!(&told, Ok((here, there)) if here != there) {
+        // It may have changed between the two reads; else it is another.
+        told = both(source, store, key, stored)?;
+    }
+    match told {
+        Ok((here, there)) => {
+            outcome.compared += 1;
+            if here != there {
+                outcome.problems.note(format!("{} is not what it is at the source", shown(key)));
+            }
+        }
+        Err(why) => outcome.problems.note(why),
     }
     Ok(())
 }
@@ -101,15 +109,23 @@ fn compare_key(
 /// What a key holds, and when it expires, in ms since the epoch.
 type Told = Option<(Value, Option<u64>)>;
 
-/// What a key holds at the source, and in the store.
-fn both(source: &mut Source, store: &mut Client, key: &[u8], stored: &[u8]) -> Result<(Told, Told), String> {
+/// What a key holds at the source, and in the store; else, why that cannot be read.
+type Both = Result<(Told, Told), String>;
+
+/// Reads a key at the source, and in the store. The outer error ends the comparison.
+fn both(source: &mut Source, store: &mut Client, key: &[u8], stored: &[u8]) -> Result<Both, String> {
     let here = source.read(key, wall_clock_ms())?.value;
     let there = match ask(store, &[b"DUMP", stored])? {
         Answer::Bulk(dumped) => match ask(store, &[b"PEXPIRETIME", stored])? {
-            Answer::Int(at_ms) => Some((value_of(&dumped)?, u64::try_from(at_ms).ok())),
-            _ => None,
+            Answer::Int(at_ms) => value_of(&dumped).map(|value| Some((value, u64::try_from(at_ms).ok()))),
+            _ => Ok(None),
         },
-        _ => None,
+        _ => Ok(None),
+    };
+    let (here, there) = match (here, there) {
+        (Ok(here), Ok(there)) => (here, there),
+        (Err(why), _) => return Ok(Err(format!("{} cannot be compared: at the source, {why}", shown(key)))),
+        (_, Err(why)) => return Ok(Err(format!("{} cannot be compared: in the store, {why}", shown(key)))),
     };
     // How long a key lives is no time that could be compared.
     let is_exact = source.tells_expiry(key)?;
@@ -118,7 +134,7 @@ fn both(source: &mut Source, store: &mut Client, key: &[u8], stored: &[u8]) -> R
     if let (Some((here, _)), Some((there, _))) = (&mut here, &mut there) {
         leave_unknown(here, there);
     }
-    Ok((here, there))
+    Ok(Ok((here, there)))
 }
 
 /// How many entries of a stream a group has read counts only where both know it.

@@ -338,3 +338,19 @@ fn fuzz_dumps() {
         }
     });
 }
+
+#[test]
+fn a_dump_says_how_long_its_string_is() {
+    for (body, bytes) in [
+        (&b"\0\x05value"[..], Some(5)),
+        (b"\0\xc3\x0e\x40\xc8", Some(200)),
+        (b"\0\xc1\xd2\x04", Some(2)),
+        (b"\0\x81\xff\xff\xff\xff\xff\xff\xff\xff", Some(u64::MAX)),
+        (b"\0\xc4", None),
+        (b"\0", None),
+        (b"\x02\x01\x01a", None),
+        (b"", None),
+    ] {
+        assert_eq!(claimed_string_bytes(VERSION, body), bytes, "{}", body.escape_ascii());
+    }
+}

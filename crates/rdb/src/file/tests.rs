@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::HashField;
+use crate::{Consumer, Group, HashField, Pending, Stream, StreamEntry, StreamId};
 use vocab::fuzz;
 
 fn written() -> (Vec<u8>, Vec<Item>) {
@@ -125,9 +125,6 @@ fn hostile_files_end_with_an_error_where_it_is() {
         let bytes = [&[0, 0, 0, 0, claimed, 0][..], elements, &[0xff]].concat();
         [&(bytes.len() as u32).to_le_bytes()[..], &bytes[4..]].concat()
     };
-    // A string of 40 MiB in 0.5 MiB: each three bytes repeat 264.
-    let bomb = [&[0, b'a'][..], &[0xe0, 255, 0].repeat(160_000)].concat();
-    let bomb_head = [&[0xc3][..], &length_64(bomb.len() as u64), &length_64(1 + 160_000 * 264)].concat();
     let cases: Vec<(&str, Vec<u8>)> = vec![
         ("a key of 2^63 bytes", [&[0][..], &huge].concat()),
         ("a string of 2^63 bytes", [&[0, 1, b'k'][..], &huge].concat()),
@@ -135,7 +132,6 @@ fn hostile_files_end_with_an_error_where_it_is() {
         ("a hash of 2^63 fields", [&[4, 1, b'k'][..], &huge].concat()),
         ("a stream of 2^63 nodes", [&[19, 1, b'k'][..], &huge].concat()),
         ("a compressed string of 2^63 bytes", [&[0, 1, b'k', 0xc3][..], &huge, &huge].concat()),
-        ("a compressed string that is a bomb", [&[0, 1, b'k'][..], &bomb_head, &bomb].concat()),
         ("a packed list that claims more", [&[16, 1, b'k'][..], &string(&listpack(9, &[1, 1, 2, 1]))].concat()),
         ("a packed list without an end", [&[16, 1, b'k'][..], &string(&[7, 0, 0, 0, 1, 0, 1])].concat()),
         ("a ziplist that is its own next", [&[10, 1, b'k'][..], &string(&[0; 10])].concat()),
@@ -179,4 +175,53 @@ fn a_large_collection_comes_in_parts() {
     assert!(found == members && parts > 2, "{parts} parts");
     assert!(matches!(reader.next_item().unwrap(), Some(Item::Key { key, more: false, .. }) if key == b"last"));
     assert_eq!(reader.next_item().unwrap(), None);
+}
+
+/// A string or a stream that is larger than the reader takes is left out, and what stands behind it is read.
+#[test]
+fn what_is_too_large_is_passed_over() {
+    const BYTES_MAX: usize = 1 << 20;
+    let length_64 = |n: usize| [&[0x81][..], &(n as u64).to_be_bytes()].concat();
+    let string = |bytes: &[u8]| [&length_64(bytes.len())[..], bytes].concat();
+    // A string of 40 MiB in 0.5 MiB: each three bytes repeat 264.
+    let bomb = [&[0, b'a'][..], &[0xe0, 255, 0].repeat(160_000)].concat();
+    let bomb = [&[0xc3][..], &length_64(bomb.len()), &length_64(1 + 160_000 * 264), &bomb].concat();
+    let entry =
+        |ms| StreamEntry { id: StreamId { ms, seq: 1 }, fields: vec![(b"f".to_vec(), vec![b'v'; BYTES_MAX / 4])] };
+    // More than the reader takes are its entries, or what is pending in its first group.
+    let stream = |entries, pending| {
+        let id = |ms| StreamId { ms, seq: 1 };
+        let group = |name: &[u8], count| {
+            let pending = (1..=count).map(|ms| Pending { id: id(ms), delivered_ms: 5, deliveries: 2 }).collect();
+            let consumers = vec![Consumer { name: b"c".to_vec(), seen_ms: 7, active_ms: Some(7), pending }];
+            Group { name: name.to_vec(), last_id: id(9), read: Some(4), consumers, released: Vec::new() }
+        };
+        let groups = vec![group(b"g", pending), group(b"h", 1)];
+        let entries: Vec<StreamEntry> = (0..entries).map(entry).collect();
+        let mut written = Vec::new();
+        let stream = Stream { added: 8, last_id: id(9), entries, groups, ..Stream::default() };
+        put_value(&mut written, &Value::Stream(Box::new(stream)));
+        written
+    };
+    let last = [0, 1, b'l', 1, b'v', op::END];
+    for (of, value) in [
+        (0, string(&vec![b'x'; BYTES_MAX + 1])),
+        (0, bomb),
+        (19, stream(8, 1)),
+        (19, stream(1, 15_000)),
+        (19, stream(1, 40_000)),
+    ] {
+        let expiry = [&[op::EXPIRE_MS][..], &1000u64.to_le_bytes(), &[of, 1, b'k']].concat();
+        let file = [&b"REDIS0010"[..], &expiry, &value, &last, &[0; CHECKSUM_BYTES]].concat();
+        let lifetime = Lifetime { expire_at_ms: Some(1000), ..Lifetime::default() };
+        let next = Item::Key {
+            key: b"l".to_vec(),
+            value: Value::String(b"v".to_vec()),
+            lifetime: Lifetime::default(),
+            more: false,
+        };
+        assert_eq!(read(&file).unwrap(), [Item::TooLarge { key: b"k".to_vec(), lifetime }, next]);
+        let cut = file.len() - last.len() - CHECKSUM_BYTES - 1;
+        assert!(read(&file[..cut]).is_err());
+    }
 }
