@@ -246,10 +246,16 @@ fn settle_databases(given: &mut Vec<Given>) -> bool {
 /// What is wrong with a text that other nodes and clients are told. The metadata group would refuse it without saying where
 /// it was written.
 fn told_fault(one: &Given) -> Option<String> {
-    let is_told = ["announce-host", "announce-peer", "zone"].contains(&one.name.to_ascii_lowercase().as_str());
+    const TOLD: [&str; 4] = ["announce-host", "announce-peer", "announce-database", "zone"];
+    let name = one.name.to_ascii_lowercase();
     let is_bad = |c: char| c.is_control() || c.is_whitespace() || c == ',';
-    (is_told && one.value.contains(is_bad))
-        .then(|| format!("{one} `{}`: it contains a space, comma or control character", one.value))
+    if TOLD.contains(&name.as_str()) && one.value.contains(is_bad) {
+        return Some(format!("{one} `{}`: it contains a space, comma or control character", one.value));
+    }
+    let is_whole = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
+    let lacks_part = !one.value.is_empty() && !vocab::host_and_port(&one.value).is_some_and(is_whole);
+    (name == "announce-database" && lacks_part)
+        .then(|| format!("{one} `{}`: it is no host and port (HOST:PORT)", one.value))
 }
 
 /// A node without an address for others would be a store by itself, whatever it was to be a part of.

@@ -226,6 +226,33 @@ fn consumers_that_wait_share_what_comes_and_are_told_of_the_end_of_their_group()
 }
 
 #[test]
+fn consumers_that_wait_with_claim_are_given_what_others_do_not_acknowledge() {
+    let dir = Dir::new("blocking-claim");
+    let server = Server::start(&Setup::new(&dir.join("data")).with("--durability", "nosync"));
+    let (mut client, mut one, mut other) = (server.connect(), server.connect(), server.connect());
+    for words in ["XGROUP CREATE s g $ MKSTREAM", "XADD s 1 f a", "XREADGROUP GROUP g gone STREAMS s >"] {
+        client.call(words);
+    }
+    let is_given = |connection: &mut Connection| {
+        let entry = format!("{:?}", connection.read().unwrap());
+        assert!(entry.starts_with(r#"[["s" [["1-0" ["f" "a"] "#), "{entry}");
+    };
+    send(&mut one, "XREADGROUP GROUP g one CLAIM 700 BLOCK 0 STREAMS s >");
+    is_given(&mut one);
+    // In their order, and only as many as there is to give.
+    send(&mut one, "XREADGROUP GROUP g one COUNT 1 CLAIM 3600000 BLOCK 0 STREAMS s >");
+    wait_for_blocked(&mut client, 1);
+    send(&mut other, "XREADGROUP GROUP g other COUNT 1 CLAIM 3600000 BLOCK 0 STREAMS s >");
+    wait_for_blocked(&mut client, 2);
+    for connection in [&mut one, &mut other] {
+        assert_eq!(client.call("XNACK s g FAIL IDS 1 1"), Value::Int(1));
+        is_given(connection);
+    }
+    wait_for_blocked(&mut client, 0);
+    assert!(server.stop());
+}
+
+#[test]
 fn thousands_wait_with_little_memory() {
     const CLIENTS: usize = 8_000;
     let dir = Dir::new("blocking-many");

@@ -459,6 +459,26 @@ fn damage_is_found_and_named() {
         assert!(named, "{file}: {}", text(&output));
         std::fs::remove_dir_all(&data).unwrap();
     }
+    // Without its map nothing tells which trees are the node's.
+    let data = unpack(TRANSCRIBED, &dir);
+    std::fs::remove_file(data.join("basalt.map")).unwrap();
+    let output = inspect(&data, &["--verify"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("DAMAGED: map: basalt.map is missing"), "{}", text(&output));
+}
+
+#[test]
+fn what_goes_wrong_is_json_where_that_is_asked_for() {
+    let dir = Dir::new("json-errors");
+    let data = unpack(TRANSCRIBED, &dir);
+    let nowhere = dir.join("nowhere");
+    for (data, arguments, code) in [(&data, &["--shard", "99"][..], 2), (&nowhere, &[], 1)] {
+        let output = inspect(data, &[arguments, &["--json"]].concat());
+        let said = String::from_utf8(output.stderr.clone()).unwrap();
+        let error: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        assert_eq!((output.status.code(), &error["exit_code"]), (Some(code), &code.into()), "{said}");
+        assert!(error["error"].is_string(), "{said}");
+    }
 }
 
 #[test]

@@ -284,6 +284,8 @@ fn hostile_scripts_end_and_write_nothing() {
         "while true do redis.pcall('SET',KEYS[1],('v'):rep(100000)) end",
         "while true do redis.pcall('PUBLISH','c','m') end",
         "while true do loadstring('return ' .. ('1+'):rep(1000) .. '1') end",
+        "local s='return '..('a and '):rep(20000)..'1' while true do loadstring(s) end",
+        "local t={} for i=1,5000 do t[i]=i end local function f(n) if n==0 then return unpack(t) end return 1,f(n-1) end while true do f(1000) end",
         "local s=cjson.encode({('x'):rep(1e6)}) while true do cjson.decode(s) end",
         "local c=coroutine.wrap(function() while true do coroutine.yield() end end) while true do c() end",
         "return ('a'):rep(1e6):gsub('.', function(c) return ('b'):rep(1000) end)",
@@ -301,6 +303,12 @@ fn hostile_scripts_end_and_write_nothing() {
         assert!(found == "0" || is_error_of_its_own, "{script}: {answer}");
         call(&mut client, &["DEL", &key]);
     }
+    // One that is too much to compile, once the nodes know that all of them count that.
+    let (key, chain) = (nodes.key_led_by(0, "h"), format!("return {}1", "a and ".repeat(5000)));
+    eventually("what is compiled counts", PATIENCE, || {
+        let answer = ask_leader(&nodes, &key, &["EVAL", &chain, "1", &key]);
+        answer.contains("more instructions").then_some(())
+    });
     (0..3).for_each(|n| assert_eq!(ask(&mut nodes.connect(n), &["PING"]), "PONG"));
     nodes.kill_all();
 }

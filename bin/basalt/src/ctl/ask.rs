@@ -3,6 +3,7 @@
 use crate::moment::number_of_setting;
 use bench::output::Reader;
 use client::{Client, StoreUrl, Value as Reply};
+use node::Outcome;
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::ErrorKind;
@@ -16,6 +17,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// To be said to who is not known, or does not say who asks.
 const WHO_ASKS: &str = "Give a user and a password: --user NAME, and BASALT_PASSWORD in the environment";
 
+/// Said of a change that was sent, and has no answer.
+const NOT_KNOWN: &str = "it is not known whether that was done: look before it is asked again";
+
 /// How many digits the id of a node has.
 const NODE_DIGITS: usize = 16;
 
@@ -28,7 +32,7 @@ pub(super) enum Failure {
     Refused(String),
     /// What it goes by has changed meanwhile: nothing was done.
     Stale(String),
-    /// No node can be asked, or the one that has to know does not answer.
+    /// No node can be asked, or the one that has to know does not answer: what was to be done may be done or not.
     Unreachable(String),
 }
 
@@ -38,6 +42,17 @@ impl Failure {
             Self::Refused(_) | Self::Stale(_) => 1,
             Self::Usage(_) => 2,
             Self::Unreachable(_) => 3,
+        }
+    }
+
+    /// The same, with what has become of it.
+    pub(super) fn and(self, what: &str) -> Self {
+        let text = format!("{self}; {what}");
+        match self {
+            Self::Usage(_) => Self::Usage(text),
+            Self::Refused(_) => Self::Refused(text),
+            Self::Stale(_) => Self::Stale(text),
+            Self::Unreachable(_) => Self::Unreachable(text),
         }
     }
 }
@@ -114,7 +129,12 @@ impl Asker {
     pub(super) fn ask(&mut self, words: &[&str]) -> Result<Value, Failure> {
         let answer = self.call(words)?;
         let read = answer.as_bytes().and_then(|text| serde_json::from_slice(text).ok());
-        read.ok_or_else(|| self.unreachable("what it answers is not read by this version of basalt"))
+        let mut read: Value =
+            read.ok_or_else(|| self.unreachable("what it answers is not read by this version of basalt"))?;
+        if !self.json {
+            remove_control(&mut read);
+        }
+        Ok(read)
     }
 
     /// How many databases clients may choose from.
@@ -138,8 +158,11 @@ impl Asker {
     fn call(&mut self, words: &[&str]) -> Result<Reply, Failure> {
         let mut args: Vec<&[u8]> = vec![b"KV.ADMIN"];
         args.extend(words.iter().map(|word| word.as_bytes()));
-        let answer = match self.exchange(&args) {
+        let connected = self.connect();
+        let is_sent = connected.is_ok();
+        let answer = match connected.and_then(|()| self.exchange(&args)) {
             Err(_) if is_look(words) => self.exchange(&args),
+            Err(failure) if is_sent && is_change(words) => Err(failure.and(NOT_KNOWN)),
             answer => answer,
         };
         match answer? {
@@ -148,11 +171,18 @@ impl Asker {
         }
     }
 
-    /// One request and its answer, on a connection that works.
-    fn exchange(&mut self, args: &[&[u8]]) -> Result<Reply, Failure> {
+    /// Connects anew, if the connection has failed.
+    fn connect(&mut self) -> Result<(), Failure> {
         if self.is_broken {
             self.client.reconnect().map_err(|e| Failure::Unreachable(e.to_string()))?;
+            self.is_broken = false;
         }
+        Ok(())
+    }
+
+    /// One request and its answer, on a connection that works.
+    fn exchange(&mut self, args: &[&[u8]]) -> Result<Reply, Failure> {
+        self.connect()?;
         let answer = self.client.call_here(args);
         self.is_broken = answer.is_err();
         answer.map_err(|e| self.unreachable(e))
@@ -163,6 +193,9 @@ impl Asker {
     }
 
     fn refusal(&self, text: &str) -> Failure {
+        if Outcome::of_text(text.as_bytes()) == Some(Outcome::Unknown) {
+            return self.unreachable(text);
+        }
         let (code, rest) = text.split_once(' ').unwrap_or(("ERR", text));
         match code {
             "USAGE" | "NOTFOUND" => Failure::Usage(rest.to_owned()),
@@ -193,7 +226,59 @@ fn is_look(words: &[&str]) -> bool {
     )
 }
 
+/// Whether a request changes the store.
+fn is_change(words: &[&str]) -> bool {
+    !is_look(words) && !matches!(words, ["PLAN", "PREVIEW", ..] | ["RECOVER-MAP", "PREVIEW"] | ["VERIFY", ..])
+}
+
+/// Takes control characters out of texts that others have written, such as names of users and reasons of plans: they would drive
+/// the terminal.
+fn remove_control(shown: &mut Value) {
+    match shown {
+        Value::String(text) if text.chars().any(char::is_control) => {
+            *text = text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_control),
+        Value::Object(fields) => fields.values_mut().for_each(remove_control),
+        _ => {}
+    }
+}
+
 /// Prints to standard output, which may have been closed.
 pub(super) fn print(text: &str) -> Result<Reader, Failure> {
     bench::output::print(text).map_err(|e| Failure::Refused(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_does_not_drive_the_terminal() {
+        let mut shown = json!({ "a": "plain é", "b": ["\x1b[2Jx\u{9b}y\n"], "c": { "d": "\r" }, "n": 1 });
+        remove_control(&mut shown);
+        assert_eq!(
+            shown,
+            json!({ "a": "plain é", "b": ["\u{fffd}[2Jx\u{fffd}y\u{fffd}"], "c": { "d": "\u{fffd}" }, "n": 1 })
+        );
+    }
+
+    #[test]
+    fn a_change_is_what_is_not_only_looked_at() {
+        for (words, changes) in [
+            ("STATUS", false),
+            ("PLAN SHOW 7", false),
+            ("PLAN PREVIEW split-all", false),
+            ("VERIFY START", false),
+            ("RECOVER-MAP PREVIEW", false),
+            ("INIT", true),
+            ("PLAN APPLY split-all", true),
+            ("SETTINGS SET acks all", true),
+            ("RECOVER-MAP accept-data-loss", true),
+            ("DRAIN-LEADERS a", true),
+        ] {
+            let words: Vec<&str> = words.split(' ').collect();
+            assert_eq!(is_change(&words), changes, "{words:?}");
+        }
+    }
 }

@@ -61,6 +61,7 @@ pub(super) fn ago(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(asker: &mut Asker, options: &EventsOptions) -> Result<Verdict, Failure> {
     let (mut events, mut last) = first(asker, options)?;
+    let mut is_cut_off = false;
     loop {
         let answer = json!({ "events": events });
         if !options.follow {
@@ -74,7 +75,16 @@ pub(super) fn run(asker: &mut Asker, options: &EventsOptions) -> Result<Verdict,
             return Ok(Verdict::Good);
         }
         std::thread::sleep(LOOK_EVERY);
-        events = ask(asker, Some(last), PAGE)?;
+        events = match ask(asker, Some(last), PAGE) {
+            // An election, or the death of a node, is what there will be events of.
+            Err(Failure::Unreachable(why)) => {
+                if !std::mem::replace(&mut is_cut_off, true) {
+                    bench::note!("basalt ctl: {why}; events are asked for until they are answered again");
+                }
+                Vec::new()
+            }
+            page => page.inspect(|_| is_cut_off = false)?,
+        };
         last = newest(&events).unwrap_or(last);
         events.retain(|event| is_wanted(event, options, 0));
     }

@@ -8,8 +8,14 @@ use serde_json::Value;
 pub(super) fn run(asker: &mut Asker) -> Result<Verdict, Failure> {
     let answer = asker.ask(&["NODES"])?;
     asker.show(&answer, |answer| table(answer, colours()) + &missing(answer))?;
-    let all_up = answer["nodes"].as_array().is_some_and(|nodes| nodes.iter().all(|node| node["state"] == "up"));
-    Ok(Verdict::of(all_up))
+    Ok(Verdict::of(answer["nodes"].as_array().is_some_and(|nodes| nodes.iter().all(is_well))))
+}
+
+/// Whether a node is up, and nothing keeps it from its work.
+pub(super) fn is_well(node: &Value) -> bool {
+    let is_sound =
+        node["can_write"] != false && node["clock_is_off"] != true && node["broken"].as_u64().unwrap_or(0) == 0;
+    node["state"] == "up" && is_sound
 }
 
 /// What is to be said of figures that are not there.

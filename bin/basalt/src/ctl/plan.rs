@@ -200,7 +200,20 @@ pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result
     }
     let (since, mut progress, mut free_since) = (Instant::now(), Progress::new(), None::<Instant>);
     loop {
-        let nodes = asker.ask(&["NODES"])?;
+        let is_late = since.elapsed() >= options.timeout;
+        let nodes = match asker.ask(&["NODES"]) {
+            Ok(nodes) => nodes,
+            Err(Failure::Unreachable(why)) if !is_late => {
+                free_since = None;
+                progress.show(&why);
+                std::thread::sleep(LOOK_EVERY);
+                continue;
+            }
+            Err(failure) => {
+                progress.end();
+                return Err(failure.and(&format!("plan {plan} goes on")));
+            }
+        };
         let known = nodes["nodes"].as_array().into_iter().flatten().find(|known| known["id"] == node.as_str());
         let leads = known.and_then(|known| known["leaders"].as_u64()).unwrap_or(0);
         // A node that the store has no more leads nothing either.
@@ -209,15 +222,28 @@ pub(super) fn drain_leaders(asker: &mut Asker, options: &DrainOptions) -> Result
             free_since = None;
         } else if free_since.get_or_insert_with(Instant::now).elapsed() >= TOLD_WITHIN {
             progress.end();
+            given_up(asker, &plan.to_string())?;
             asker.show(&begun, |_| format!("node {node} leads nothing: restart it now (plan {plan})\n"))?;
             return Ok(Verdict::Good);
         }
-        if since.elapsed() >= options.timeout {
+        if is_late {
             progress.end();
+            given_up(asker, &plan.to_string())?;
             let leads = plural(leads, "shard", "shards");
             return Err(Failure::Unreachable(format!("node {node} still leads {leads}; plan {plan} goes on")));
         }
         progress.show(&format!("node {node} leads {}", plural(leads, "shard", "shards")));
         std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// An error if a plan has ended without its work, as far as is known: another operator may have cancelled it meanwhile.
+fn given_up(asker: &mut Asker, plan: &str) -> Result<(), Failure> {
+    let shown = asker.ask(&["PLAN", "SHOW", plan]).unwrap_or_default();
+    match shown["state"].as_str() {
+        Some(state @ ("cancelled" | "failed")) => {
+            Err(Failure::Refused(format!("plan {plan} is {state}: the node may lead shards again")))
+        }
+        _ => Ok(()),
     }
 }

@@ -60,6 +60,12 @@ plan  kind        about   state     steps   moved    left        rate  done in  
 #[test]
 fn nodes_that_need_a_look_say_so() {
     let mut answer = json!({"at_ms": 91_000_000, "nodes": [node("aa", 7000, "up"), node("bb", 7001, "up")]});
+    assert!(nodes::is_well(&answer["nodes"][0]) && !nodes::is_well(&node("cc", 7002, "silent")));
+    for (field, value) in [("can_write", json!(false)), ("clock_is_off", json!(true)), ("broken", json!(1))] {
+        let mut unwell = node("cc", 7002, "up");
+        unwell[field] = value;
+        assert!(!nodes::is_well(&unwell), "{field}");
+    }
     answer["nodes"][0]["can_write"] = json!(false);
     answer["nodes"][1]["leaving"] = json!(true);
     let shown = nodes::table(&answer, false);
@@ -182,7 +188,7 @@ fn what_was_verified_and_what_was_not() {
         "state": "done", "result": "ok", "began_ms": 1_000, "ended_ms": 66_000, "shards": 4, "shards_done": 4,
         "bytes": 5_000_000, "findings": [], "missing": [],
     });
-    let fine = "all is as it should be: 4 of 4 shards compared, 5.0 MB read in 1m 5s\n";
+    let fine = "all is as it should be: 4 of 4 shards compared, 5.0 MB read in 1m 5s, ended 1970-01-01 00:01:06Z\n";
     assert_eq!(verify::report(&state, false), fine);
     state["result"] = json!("wrong");
     state["findings"] = json!([{"kind": "checksum", "shard": 3, "text": "replicas differ"}]);
@@ -191,7 +197,7 @@ fn what_was_verified_and_what_was_not() {
 what      shard  finding
 checksum      3  replicas differ
 not looked at: node bb does not answer
-something is wrong: 4 of 4 shards compared, 5.0 MB read in 1m 5s
+something is wrong: 4 of 4 shards compared, 5.0 MB read in 1m 5s, ended 1970-01-01 00:01:06Z
 ";
     assert_eq!(verify::report(&state, false), expected);
 }

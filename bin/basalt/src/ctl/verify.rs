@@ -2,13 +2,15 @@
 
 use super::ask::{Asker, Failure};
 use super::screen::Progress;
-use super::table::{Cell, Table, Tone, bytes, colours, duration, painted};
+use super::table::{Cell, Table, Tone, bytes, colours, duration, painted, time};
 use super::verdict::Verdict;
 use clap::Args;
 use serde_json::Value;
 use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// Said where the node does not tell how far it is.
+const GOES_ON: &str = "it may go on there: `basalt ctl verify --status` tells";
 
 const AFTER: &str = "\
 It checks three things: that replicas are placed by the rules; that nodes have the replicas that the map names; and that the \
@@ -53,7 +55,7 @@ pub(super) fn run(asker: &mut Asker, options: &VerifyOptions) -> Result<Verdict,
     }
     let mut progress = Progress::new();
     loop {
-        let state = asker.ask(&["VERIFY", "STATUS"])?;
+        let state = asker.ask(&["VERIFY", "STATUS"]).map_err(|failure| failure.and(GOES_ON))?;
         if options.background || state["state"] != "running" {
             progress.end();
             asker.show(&state, |state| report(state, colours()))?;
@@ -117,5 +119,6 @@ pub(super) fn report(state: &Value, colours: bool) -> String {
         Some("wrong") => painted("something is wrong", Tone::Bad, colours),
         _ => painted("not everything was looked at", Tone::Odd, colours),
     };
-    text + &format!("{outcome}: {done} of {all} shards compared, {} read in {took}\n", bytes(count("bytes")))
+    let (read, ended) = (bytes(count("bytes")), time(count("ended_ms")));
+    text + &format!("{outcome}: {done} of {all} shards compared, {read} read in {took}, ended {ended}\n")
 }

@@ -20,6 +20,7 @@ pub use options::InspectOptions;
 
 use options::View;
 use report::Report;
+use serde_json::json;
 use source::Source;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -30,13 +31,17 @@ pub fn run(options: &InspectOptions) -> ExitCode {
     match shown {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(Failure::Usage(why)) => {
-            bench::note!("basalt inspect: {why}");
-            ExitCode::from(2)
-        }
-        Err(Failure::Store(why)) => {
-            bench::note!("basalt inspect: {why}");
-            ExitCode::FAILURE
+        Err(failure) => {
+            let (why, code) = match failure {
+                Failure::Usage(why) => (why, 2),
+                Failure::Store(why) => (why, 1),
+            };
+            if options.json() {
+                bench::note!("{}", json!({ "error": why, "exit_code": code }));
+            } else {
+                bench::note!("basalt inspect: {why}");
+            }
+            ExitCode::from(code)
         }
     }
 }

@@ -71,6 +71,12 @@ impl Source {
         mine.collect::<Vec<_>>().into_iter()
     }
 
+    /// How many trees there are where no map tells which of them are this node's: nothing reads them.
+    pub fn unmapped_trees(&self) -> u64 {
+        let trees = || std::fs::read_dir(self.root.join("shards")).into_iter().flatten().filter(Result::is_ok).count();
+        if self.map.is_some() { 0 } else { trees() as u64 }
+    }
+
     /// The shard of that number, if there is one.
     pub fn shard(&self, number: u32) -> Result<ShardId, String> {
         if self.shards().any(|shard| shard.0 == number) {

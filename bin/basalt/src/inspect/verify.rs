@@ -29,9 +29,18 @@ struct CheckedPart {
 impl Verification {
     pub fn of(source: &Source) -> Self {
         let mut parts = vec![log(source)];
+        parts.extend(unmapped(source));
         parts.extend(source.shards().map(|shard| tree(source, shard)));
         Self { parts }
     }
+}
+
+/// The map is kept before the first tree is made: where it is missing, it was lost.
+fn unmapped(source: &Source) -> Option<CheckedPart> {
+    let trees = source.unmapped_trees();
+    let why = || format!("basalt.map is missing, so the {} here cannot be read", count(trees, "tree", "trees"));
+    let part = || CheckedPart { name: "map".to_owned(), checked: String::new(), damage: vec![why()] };
+    (trees > 0).then(part)
 }
 
 /// Every record's checksums, and that every entry can be decoded.

@@ -624,6 +624,34 @@ fn a_wait_by_way_of_another_node_is_ended_by_client_unblock() {
     }
     waits.call("SET k v");
     assert!(waits.call("WAIT 1 1000").int() >= 1, "a follower has it");
+    // The node that leads knows what was written before the transaction.
+    for (words, answer) in [("MULTI", "OK"), ("GET k", "QUEUED"), ("WAIT 1 0", "QUEUED")] {
+        assert_eq!(waits.call(words).text(), answer, "{words}");
+    }
+    let held = waits.call("EXEC").items()[1].int();
+    assert!((1..=2).contains(&held), "{held}");
+}
+
+/// Where clients reach nodes at other addresses than those on which they listen, they are told these.
+#[test]
+fn clients_are_told_the_addresses_that_are_announced() {
+    let dir = Dir::new("databases-announced");
+    let arguments = [("--shards", "6"), ("--set", "announce-database=kv.example:6379")];
+    let (_nodes, ports) = Nodes::start_with_databases(&dir, &arguments);
+    let mut asks = Connection::open(ports[1]).unwrap();
+    let address = asks.call("SENTINEL get-master-addr-by-name mymaster");
+    assert_eq!(format!("{address:?}"), "[\"kv.example\" \"6379\"]");
+    // It has met the others, and asked them where clients reach them.
+    let others = loop {
+        let others = asks.call("SENTINEL sentinels mymaster");
+        if others.items().len() == 2 {
+            break others;
+        }
+        std::thread::yield_now();
+    };
+    for other in others.items() {
+        assert!(format!("{other:?}").contains("\"kv.example:6379\""), "{other:?}");
+    }
 }
 
 /// Clients that are configured for Sentinel hear of a node's death, and of the node that serves them from then on.

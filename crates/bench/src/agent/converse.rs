@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout};
 use vocab::limits::BENCH_FRAME_BYTES_MAX;
 
 use super::frame::{FrameReader, write_frame};
@@ -20,6 +21,10 @@ use super::work::{Order, Outbox, work};
 const LISTEN: Duration = Duration::from_millis(100);
 /// A coordinator that has not read for this long counts as gone.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
+/// How often the system asks whether the machine of a silent coordinator is there.
+const ASK_EVERY: Duration = Duration::from_secs(10);
+/// A machine that acknowledges nothing for this long is gone, in ms.
+const GONE_MS: u32 = 30_000;
 
 /// What all conversations of an agent share.
 pub(super) struct Common<'a> {
@@ -49,6 +54,7 @@ pub(super) fn converse(mut stream: TcpStream, common: &Common<'_>) -> io::Result
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(LISTEN))?;
     stream.set_write_timeout(Some(WRITE_WITHIN))?;
+    notice_loss(&stream)?;
     let mut reader = FrameReader::default();
     handshake::answer(&mut stream, &mut reader, common.secret, common.version)?;
     if common.busy.swap(true, Ordering::AcqRel) {
@@ -107,4 +113,12 @@ pub(super) fn converse(mut stream: TcpStream, common: &Common<'_>) -> io::Result
     });
     common.busy.store(false, Ordering::Release);
     result
+}
+
+/// Has the connection end when the coordinator's machine is lost, which takes no leave: the agent is to be free for the next one.
+fn notice_loss(stream: &TcpStream) -> io::Result<()> {
+    set_socket_keepalive(stream, true)?;
+    set_tcp_keepidle(stream, ASK_EVERY)?;
+    set_tcp_keepintvl(stream, ASK_EVERY)?;
+    Ok(set_tcp_user_timeout(stream, GONE_MS)?)
 }

@@ -10,7 +10,7 @@ use super::message::{FromAgent, Hello, MAGIC, PROTOCOL, ToAgent};
 
 /// Nothing longer is read from who has not shown the secret.
 const FRAME_BYTES_MAX: usize = 4096;
-/// A connection that takes longer is closed.
+/// A connection of which one message takes longer is closed.
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// As the coordinator. Answers the agent's version.
@@ -102,10 +102,26 @@ fn proof(who: &str, secret: &[u8], first: &[u8; 32], second: &[u8; 32]) -> [u8; 
     hmac_sha256::HMAC::mac(text, secret)
 }
 
+/// A stream that has nothing more to say from a moment on, even where bytes trickle in.
+struct Until<'a, S> {
+    stream: &'a mut S,
+    deadline: Instant,
+}
+
+impl<S: Read> Read for Until<'_, S> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if Instant::now() >= self.deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.read(out)
+    }
+}
+
 fn next<S: Read, T: serde::de::DeserializeOwned>(stream: &mut S, reader: &mut FrameReader) -> io::Result<T> {
     let deadline = Instant::now() + WITHIN;
+    let mut stream = Until { stream, deadline };
     while Instant::now() < deadline {
-        if let Some(message) = reader.next(stream, FRAME_BYTES_MAX)? {
+        if let Some(message) = reader.next(&mut stream, FRAME_BYTES_MAX)? {
             return Ok(message);
         }
     }

@@ -61,6 +61,9 @@ impl Agents {
         self.token += 1;
         let (sent, day) = (Instant::now(), SystemTime::now());
         self.links[index].say(&ToAgent::Ping(self.token));
+        if self.links[index].gone.is_some() {
+            return None;
+        }
         while let Ok(heard) = self.heard.recv_timeout(PING_WITHIN.saturating_sub(sent.elapsed())) {
             let agent_link = &mut self.links[heard.from];
             agent_link.heard_at = heard.at;

@@ -267,6 +267,8 @@ impl PhaseRun<'_> {
             } else if of.lost.is_none() && self.done[index].is_none() {
                 of.lost = Some("it did not tell what it had done".to_owned());
                 failure.get_or_insert_with(|| format!("agent {} did not tell what it had done", of.name));
+                // What it tells later is of this phase, and would count in the next one.
+                self.agents.links[index].gone.clone_from(&of.lost);
             }
             agents.push(of);
         }

@@ -161,7 +161,7 @@ fn cautions(report: &RunReport, list: &mut Vec<Warning>) {
             );
             add(list, Severity::Caution, text);
         }
-        agents(phase, list);
+        agents(report, phase, list);
         others(report, phase, list);
         stolen(report, phase, list);
         open_loop(phase, list);
@@ -226,8 +226,17 @@ fn is_here(address: &str) -> bool {
 }
 
 /// Of several client processes, each is looked at: one that is too slow spoils the figures of all.
-fn agents(phase: &Phase, list: &mut Vec<Warning>) {
+fn agents(report: &RunReport, phase: &Phase, list: &mut Vec<Warning>) {
+    let ours = &report.identity.product_version;
     for agent in &phase.agents {
+        if agent.version != *ours {
+            let text = format!(
+                "Phase {}: the client process at {} runs Basalt {}, and the coordinator {ours}: each release makes a load in its \
+                 own way. Run the same version on all.",
+                phase.name, agent.name, agent.version
+            );
+            add(list, Severity::Caution, text);
+        }
         if let Some(why) = &agent.lost {
             let text = format!(
                 "Phase {}: the client process at {} was lost ({why}). What it did is in no figure.",

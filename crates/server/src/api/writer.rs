@@ -8,6 +8,7 @@ use node::{EncodedCommand, KeyHashes, Ticket, Write};
 use resp::Proto;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use vocab::limits::LARGE_REQUEST_BYTES;
 use vocab::{ShardId, Slot, SlotSpan};
 
 /// How long a write may take until its answer is there.
@@ -96,6 +97,8 @@ impl ShardWriter {
             .mailboxes
             .of_worker(self.store.mailboxes.owner_of(shard))
             .ok_or("ERR the store is not running")?;
+        // This thread has the time to copy what is long into an entry; its event loop would do so in many turns.
+        let write = if write.bytes() > LARGE_REQUEST_BYTES { write.prepared() } else { write };
         self.store.write_queued(write.bytes());
         mailbox.send(WorkerMessage::Write(Submission { shard, write, keys, ticket, waits_in: None }));
         Ok(())

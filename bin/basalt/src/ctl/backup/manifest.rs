@@ -190,6 +190,11 @@ impl Manifest {
     pub(crate) fn remove(place: &Place, id: &str) -> Result<(), String> {
         place.remove(&format!("{FOLDER}/{id}.json"))
     }
+
+    /// Has the manifests that were removed stay away, before any file goes that they name.
+    pub(crate) fn settle_removals(place: &Place) -> Result<(), String> {
+        place.settle(FOLDER)
+    }
 }
 
 /// Year, month, day, hour, minute, second and millisecond, as digits.

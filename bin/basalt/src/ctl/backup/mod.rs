@@ -310,7 +310,11 @@ fn write_rows(options: &RestoreOptions, node: &StoreUrl, place: &Place, manifest
     let expired = restore::restore(node, writers, &source, (now_ms, options.into_existing), &progress).map_err(|e| {
         note(node, "RESTORE", &format!("the restore of backup {id} has failed: {e}"));
         let rows = progress.position();
-        format!("{e}. About {rows} of {all} rows were written before: the store holds a part of the backup. `ctl backup verify` tells all that is \
+        let gone = match options.into_existing {
+            true => ", and may lack hashes, sets and sorted sets that it had by the names of the backup's keys",
+            false => "",
+        };
+        format!("{e}. About {rows} of {all} rows were written before: the store holds a part of the backup{gone}. `ctl backup verify` tells all that is \
                  damaged; restore again, this backup or another, with --into-existing or behind FLUSHALL")
     })?;
     progress.finish_and_clear();

@@ -153,6 +153,16 @@ impl Place {
             Self::Bucket(bucket) => bucket.remove(name),
         }
     }
+
+    /// Has what was removed from a folder stay away, whatever happens behind that.
+    pub(crate) fn settle(&self, folder: &str) -> Result<(), String> {
+        let Self::Folder(root) = self else { return Ok(()) };
+        let path = root.join(folder);
+        match File::open(&path).and_then(|folder| folder.sync_all()) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(format!("{}: {e}", path.display())),
+            _ => Ok(()),
+        }
+    }
 }
 
 const UNFINISHED: &str = ".unfinished";

@@ -77,6 +77,7 @@ pub(super) fn run(at: &PlaceUrl, wanted: &Wanted, as_json: bool) -> Result<bool,
     if !dry_run {
         // A backup without all its files must not be listed.
         sorted.old.iter().chain(&sorted.torn).try_for_each(|id| Manifest::remove(&place, id))?;
+        Manifest::settle_removals(&place)?;
         unneeded.iter().try_for_each(|file| place.remove(&rows::file_name(&file.name)))?;
     }
     for id in &sorted.kept_torn {

@@ -24,10 +24,10 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
-/// The console is one file that loads nothing from elsewhere.
+/// The console is one file that loads nothing from elsewhere, and stands in no page of another site.
 const CONSOLE: &str = include_str!("console.html");
-const CONSOLE_POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:";
+const CONSOLE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
+                              img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 type Answer = Response<Whole>;
 
