@@ -17,6 +17,7 @@ use crate::raft_storage::RaftStorage;
 use crate::ready::{FollowerState, Ready, ReplicaStatus, SnapshotPoint};
 use crate::resends::Resends;
 use crate::snapshot::{Installing, restart_after};
+use bytes::Bytes;
 use raft::eraftpb::{Entry, Message, MessageType};
 use raft::{Config, RawNode, StateRole, Storage};
 use std::sync::Arc;
@@ -184,12 +185,13 @@ impl Replica {
 
     /// Proposes an entry; answers the index it will have, and the term that must commit it. With `sync`, no replica
     /// counts it as held before it is on its disk.
-    pub fn propose(&mut self, data: Vec<u8>, sync: bool) -> Result<(u64, u64)> {
+    pub fn propose(&mut self, data: impl Into<Bytes>, sync: bool) -> Result<(u64, u64)> {
+        let data = data.into();
         if data.len() > limits::ENTRY_BYTES_MAX {
             return Err(Error::TooLarge(data.len()));
         }
         let context = if sync { SYNC } else { &[] };
-        self.propose_entry(Entry { data: data.into(), context: context.into(), ..Entry::default() })
+        self.propose_entry(Entry { data, context: context.into(), ..Entry::default() })
     }
 
     fn propose_entry(&mut self, entry: Entry) -> Result<(u64, u64)> {

@@ -36,8 +36,11 @@ const FORMAT_SECOND: u8 = 2;
 const HEAD_BYTES: usize = 9;
 /// The capacity of a new entry, in bytes: as a rule its commands fit.
 const FIRST_BYTES: usize = 4096;
-/// The capacity, beside its item, of an entry that is made elsewhere: for heads of transactions and for items that precede the rest.
-const PREPARED_BYTES_SPARE: usize = 128;
+/// Headroom: bytes before the items of an entry under construction, for its head and for what is said before them: the settings of
+/// `Packing`, how members are popped, the rules, and the bounds of six databases.
+const HEADROOM_BYTES: usize = 128;
+/// The capacity, beside its item, of an entry that is made elsewhere: for heads of transactions.
+const PREPARED_BYTES_SPARE: usize = 32;
 const COMMAND: u8 = 1;
 const TRANSACTION: u8 = 2;
 const HOUSEKEEPING: u8 = 3;
@@ -203,15 +206,36 @@ pub struct Split {
     pub voters: Vec<ReplicaId>,
 }
 
+/// An entry that was made elsewhere, but for its head and for what is said before its item: the bytes of a builder, with their
+/// headroom.
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedEntry(Bytes);
+
+impl PreparedEntry {
+    /// The bytes of its item.
+    #[cfg(test)]
+    pub(crate) fn item(&self) -> &[u8] {
+        &self.0[HEADROOM_BYTES..]
+    }
+}
+
 /// An entry under construction.
 ///
 /// A large item is not copied at once: its parts wait in `later`, and `fill` copies them piece by piece. Nothing is added
 /// behind such an item.
+///
+/// What is said before the items is known last, when the entry is proposed. It is written into headroom that is left before them,
+/// from its end on, so that items stay where they are, however long they are.
+///
+/// Invariants: the entry begins at `start`, with its head; `start + HEAD_BYTES ≤ bytes.len()`, unless it is prepared.
 #[derive(Debug)]
 pub struct EntryBuilder {
+    /// Headroom, then what is said before the items, then these.
     bytes: Vec<u8>,
-    /// If set, all bytes of the entry: they were made elsewhere.
-    prepared: Option<Bytes>,
+    /// Bytes of the headroom that are left before the head.
+    start: usize,
+    /// If set, it takes the place of `bytes`, which are none.
+    prepared: Option<PreparedEntry>,
     /// What is still to be copied behind `bytes`.
     later: VecDeque<Bytes>,
     /// The number of bytes in `later`.
@@ -225,8 +249,19 @@ impl EntryBuilder {
     #[must_use]
     pub fn new() -> Self {
         let mut bytes = Vec::with_capacity(FIRST_BYTES);
-        bytes.extend_from_slice(&[FORMAT_SECOND, 0, 0, 0, 0, 0, 0, 0, 0]);
-        Self { bytes, prepared: None, later: VecDeque::new(), later_bytes: 0, is_second: false }
+        bytes.extend_from_slice(&[0; HEADROOM_BYTES]);
+        Self { bytes, ..Self::without_bytes() }
+    }
+
+    fn without_bytes() -> Self {
+        Self {
+            bytes: Vec::new(),
+            start: HEADROOM_BYTES - HEAD_BYTES,
+            prepared: None,
+            later: VecDeque::new(),
+            later_bytes: 0,
+            is_second: false,
+        }
     }
 
     /// An empty entry with room for an item of so many bytes.
@@ -236,29 +271,52 @@ impl EntryBuilder {
         entry
     }
 
-    /// An entry made of its data, without the clock. Nothing can be added to it.
-    pub(crate) fn of_prepared(data: Bytes) -> Self {
-        debug_assert!(data.len() > HEAD_BYTES, "an entry without an item is not prepared");
-        Self { bytes: Vec::new(), prepared: Some(data), later: VecDeque::new(), later_bytes: 0, is_second: false }
+    /// What `of_prepared` makes the same entry of. Nothing has been said before its item yet.
+    pub(crate) fn prepare(mut self) -> PreparedEntry {
+        debug_assert!(self.start == HEADROOM_BYTES - HEAD_BYTES && !self.is_second, "it is not proposed yet");
+        self.fill(usize::MAX);
+        PreparedEntry(self.bytes.into())
     }
 
-    /// Takes prepared data as the entry's bytes, without a copy if they are not shared.
+    /// An entry that was made elsewhere. Nothing can be added behind its item.
+    pub(crate) fn of_prepared(entry: PreparedEntry) -> Self {
+        debug_assert!(entry.0.len() > HEADROOM_BYTES, "an entry without an item is not prepared");
+        Self { prepared: Some(entry), ..Self::without_bytes() }
+    }
+
+    /// Takes what was prepared as the entry's bytes, without a copy if they are not shared.
     fn take_prepared(&mut self) {
-        if let Some(prepared) = self.prepared.take() {
-            self.bytes = prepared.into();
+        if let Some(PreparedEntry(bytes)) = self.prepared.take() {
+            self.bytes = bytes.into();
         }
+    }
+
+    /// Writes what is only in entries of format 2 before the items, and before what was said before them so far.
+    fn put_before(&mut self, said: &[u8]) {
+        self.take_prepared();
+        self.is_second = true;
+        if let Some(lacking) = said.len().checked_sub(self.start).filter(|lacking| *lacking > 0) {
+            // The bounds of many databases: they come with many small items, which are moved.
+            self.bytes.reserve_exact(lacking);
+            self.bytes.splice(..0, std::iter::repeat_n(0, lacking));
+            self.start += lacking;
+        }
+        self.start -= said.len();
+        let at = self.start + HEAD_BYTES;
+        self.bytes[at..at + said.len()].copy_from_slice(said);
     }
 
     /// Whether it holds no item.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.bytes.len() == HEAD_BYTES
+        self.bytes() == HEAD_BYTES
     }
 
     /// The number of its bytes so far, including those that are still to be copied.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes.len() + self.later_bytes + self.prepared.as_ref().map_or(0, Bytes::len)
+        let prepared = self.prepared.as_ref().map_or(0, |prepared| prepared.0.len());
+        self.bytes.len() + prepared - self.start + self.later_bytes
     }
 
     /// Copies about `budget` bytes of `later`; true if nothing is left.
@@ -344,12 +402,10 @@ impl EntryBuilder {
 
     /// Writes, before the items, how the commands of the entry store values.
     pub fn packing(&mut self, packing: Packing) {
-        self.take_prepared();
-        self.is_second = true;
         let mut item = vec![PACKING];
         let settings = [packing.sketch_bytes, packing.run_entries, packing.run_bytes];
         settings.into_iter().for_each(|setting| put_varint(&mut item, setting));
-        self.bytes.splice(HEAD_BYTES..HEAD_BYTES, item);
+        self.put_before(&item);
     }
 
     /// Says, before the items, how they pop members of large sets.
@@ -359,9 +415,7 @@ impl EntryBuilder {
             Pops::Together => TOGETHER,
             Pops::GoingOn => GOING_ON,
         };
-        self.take_prepared();
-        self.is_second = true;
-        self.bytes.insert(HEAD_BYTES, item);
+        self.put_before(&[item]);
     }
 
     /// Says, before the items, by which rules their commands are evaluated.
@@ -372,9 +426,7 @@ impl EntryBuilder {
             Rules::Later => LATER_RULES,
             Rules::Fourth => FOURTH_RULES,
         };
-        self.take_prepared();
-        self.is_second = true;
-        self.bytes.insert(HEAD_BYTES, item);
+        self.put_before(&[item]);
     }
 
     /// Says, before the items, how many keys databases may have.
@@ -384,15 +436,13 @@ impl EntryBuilder {
             Bounding::OfClients => KEY_BOUNDS,
             Bounding::OfAll => BOUNDS_OF_ALL,
         };
-        self.take_prepared();
-        self.is_second = true;
         let mut item = vec![kind];
         put_varint(&mut item, bounds.len() as u64);
         for bound in bounds {
             put_varint(&mut item, u64::from(bound.slot.0));
             put_varint(&mut item, bound.keys_max);
         }
-        self.bytes.splice(HEAD_BYTES..HEAD_BYTES, item);
+        self.put_before(&item);
     }
 
     /// Adds the removal of every key.
@@ -430,31 +480,39 @@ impl EntryBuilder {
         self.bytes.push(SEAL);
     }
 
-    /// The entry's data, with the leader's clock.
+    /// The entry's data, with the leader's clock, as a vector of its own, for what is not proposed: its items are moved.
     #[must_use]
-    pub fn seal(self, now_ms: u64) -> Vec<u8> {
-        self.seal_for(EntryTerms {
+    pub fn seal(mut self, now_ms: u64) -> Vec<u8> {
+        self.close(EntryTerms {
             now_ms,
             evaluation: Evaluation::Second,
             keeps_changes: false,
             pops: Pops::Alone,
             bounding: Bounding::None,
             rules: Rules::First,
-        })
+        });
+        self.bytes.drain(..self.start);
+        self.bytes
     }
 
-    /// The same on those terms; evaluated by the second rules where it holds what only they know.
+    /// The same on those terms, to be proposed: nothing is moved. Evaluated by the second rules where it holds what only they know.
     #[must_use]
-    pub fn seal_for(mut self, terms: EntryTerms) -> Vec<u8> {
+    pub fn seal_for(mut self, terms: EntryTerms) -> Bytes {
+        self.close(terms);
+        Bytes::from(self.bytes).slice(self.start..)
+    }
+
+    /// Writes the head. Nothing is left to be copied.
+    fn close(&mut self, terms: EntryTerms) {
         self.fill(usize::MAX);
         self.take_prepared();
-        self.bytes[0] = if self.is_second { FORMAT_SECOND } else { terms.evaluation.format() };
-        self.bytes[1..HEAD_BYTES].copy_from_slice(&terms.now_ms.to_le_bytes());
+        let (head, rest) = self.bytes[self.start..].split_at_mut(HEAD_BYTES);
+        head[0] = if self.is_second { FORMAT_SECOND } else { terms.evaluation.format() };
+        head[1..].copy_from_slice(&terms.now_ms.to_le_bytes());
         // A change of the map is alone in its entry.
-        if let Some(kind) = self.bytes.get_mut(HEAD_BYTES).filter(|kind| **kind == CHANGE && terms.keeps_changes) {
+        if let Some(kind) = rest.first_mut().filter(|kind| **kind == CHANGE && terms.keeps_changes) {
             *kind = KEPT_CHANGE;
         }
-        self.bytes
     }
 
     fn args(&mut self, args: &[&[u8]]) {
@@ -877,6 +935,136 @@ mod tests {
         whole.encoded_command(&commands[0]);
         later.large_command(&commands[0]);
         assert_eq!(whole.seal(9), later.seal(9), "what is not filled is copied when it is sealed");
+    }
+
+    /// What may be said before the items of an entry.
+    #[derive(Clone, Copy, Debug)]
+    struct Said {
+        is_packed: bool,
+        pops: Pops,
+        rules: Rules,
+        bounds: u16,
+    }
+
+    impl Said {
+        fn all() -> Vec<Self> {
+            let mut all = Vec::new();
+            for is_packed in [false, true] {
+                for pops in [Pops::Alone, Pops::Together, Pops::GoingOn] {
+                    for rules in [Rules::First, Rules::Pieces, Rules::Later, Rules::Fourth] {
+                        // Ten fit into the headroom, with all else; eleven do not.
+                        all.extend([0, 1, 10, 11, 300].map(|bounds| Self { is_packed, pops, rules, bounds }));
+                    }
+                }
+            }
+            all
+        }
+
+        /// As a leader says it.
+        fn say(self, entry: &mut EntryBuilder) {
+            if self.is_packed {
+                entry.packing(Packing { sketch_bytes: 7, run_entries: 8, run_bytes: 9 });
+            }
+            entry.pop(self.pops);
+            entry.go_by(self.rules);
+            let bounds: Vec<KeyBound> =
+                (0..self.bounds).map(|slot| KeyBound { slot: Slot(slot), keys_max: u64::MAX }).collect();
+            if !bounds.is_empty() {
+                entry.bound_keys(&bounds, Bounding::OfAll);
+            }
+        }
+
+        /// As it stands in the entry.
+        fn bytes(self) -> Vec<u8> {
+            let packing: &[u8] = if self.is_packed { &[PACKING, 7, 8, 9] } else { &[] };
+            let pops: &[u8] = match self.pops {
+                Pops::Alone => &[],
+                Pops::Together => &[TOGETHER],
+                Pops::GoingOn => &[GOING_ON],
+            };
+            let rules: &[u8] = match self.rules {
+                Rules::First => &[],
+                Rules::Pieces => &[PIECES],
+                Rules::Later => &[LATER_RULES],
+                Rules::Fourth => &[FOURTH_RULES],
+            };
+            let mut bytes = Vec::new();
+            if self.bounds > 0 {
+                bytes.push(BOUNDS_OF_ALL);
+                put_varint(&mut bytes, u64::from(self.bounds));
+                for slot in 0..self.bounds {
+                    put_varint(&mut bytes, u64::from(slot));
+                    put_varint(&mut bytes, u64::MAX);
+                }
+            }
+            [&bytes[..], rules, pops, packing].concat()
+        }
+    }
+
+    /// Entries built in all the ways that there are, with all that may be said before their items: each is what its parts make one
+    /// behind the other, and what is said moves no item unless it is very much.
+    #[test]
+    fn what_is_said_before_items_makes_the_plain_entry_and_moves_none() {
+        type Build<'a> = Box<dyn Fn(&mut EntryBuilder) + 'a>;
+        let command = |value: &[u8]| EncodedCommand::new(&[b"APPEND", b"key", value]);
+        let (long, short) = (command(&[7; 2 * FIRST_BYTES]), command(b"x"));
+        let commands = [long.clone(), short];
+        let encoded = commands.each_ref().map(|command| command.clone().into_bytes());
+        let watches = [(b"w".to_vec(), 300)];
+        let one = [&[COMMAND][..], &encoded[0]].concat();
+        let all = [&[TRANSACTION, 1, 1, b'w', 0xAC, 2, 2][..], &encoded[0], &encoded[1]].concat();
+        let both = [&[COMMAND][..], &encoded[1], &one].concat();
+        let builds: [(&[u8], Build<'_>); 7] = [
+            (&one, Box::new(|entry| entry.command(&[b"APPEND", b"key", &[7; 2 * FIRST_BYTES]]))),
+            (&one, Box::new(|entry| entry.encoded_command(&long))),
+            (&one, Box::new(|entry| entry.large_command(&long))),
+            (
+                &both,
+                Box::new(|entry| {
+                    entry.encoded_command(&commands[1]);
+                    entry.large_command(&long);
+                    while !entry.fill(1000) {}
+                }),
+            ),
+            (&all, Box::new(|entry| entry.transaction(&watches, &commands))),
+            (&all, Box::new(|entry| entry.large_transaction(&watches, &commands))),
+            (&[HOUSEKEEPING], Box::new(EntryBuilder::housekeeping)),
+        ];
+        for ((items, build), is_prepared) in builds.iter().flat_map(|build| [(build, false), (build, true)]) {
+            for said in Said::all() {
+                let mut entry = EntryBuilder::with_room(if is_prepared { items.len() } else { 0 });
+                build(&mut entry);
+                assert_eq!(entry.bytes(), HEAD_BYTES + items.len());
+                let is_filled = entry.later.is_empty() || is_prepared;
+                let mut place = entry.bytes[HEADROOM_BYTES..].as_ptr();
+                if is_prepared {
+                    let prepared = entry.prepare();
+                    place = prepared.item().as_ptr();
+                    entry = EntryBuilder::of_prepared(prepared);
+                }
+                said.say(&mut entry);
+                let before = said.bytes();
+                assert_eq!((entry.bytes(), entry.is_empty()), (HEAD_BYTES + before.len() + items.len(), false));
+                let is_second = !before.is_empty();
+                let sealed = entry.seal_for(terms(Evaluation::First));
+                let head = [if is_second { FORMAT_SECOND } else { FORMAT_FIRST }, 9, 0, 0, 0, 0, 0, 0, 0];
+                assert!(sealed == [&head[..], &before, items].concat(), "{said:?}, prepared: {is_prepared}");
+                if is_filled && HEAD_BYTES + before.len() <= HEADROOM_BYTES {
+                    assert_eq!(sealed[HEAD_BYTES + before.len()..].as_ptr(), place, "{said:?} moves it");
+                }
+            }
+        }
+    }
+
+    fn terms(evaluation: Evaluation) -> EntryTerms {
+        EntryTerms {
+            now_ms: 9,
+            evaluation,
+            keeps_changes: false,
+            pops: Pops::Alone,
+            bounding: Bounding::None,
+            rules: Rules::First,
+        }
     }
 
     #[test]

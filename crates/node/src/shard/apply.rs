@@ -14,7 +14,6 @@ use super::proposals::{OwnEntry, Proposals};
 use super::split::Splitting;
 use super::ticket::Ticket;
 use crate::format::entry::{self, Item};
-use crate::guarantees::Acks;
 use crate::shard_handle::ShardHandle;
 use crate::space::apply::{LoopBudget, Place};
 use replica::{Entry, EntryType, LogWrite, Ready, Replica};
@@ -197,7 +196,7 @@ impl Applier {
         let changes = std::mem::take(&mut evaluated.changes);
         let has_trackers = parts.handle.has_trackers();
         let changed = has_trackers.then(|| parts.handle.changed_keys(changes, client)).flatten();
-        self.answer_all(index, tickets, &evaluated.ends, parts);
+        self.answer_all(index, tickets, evaluated, parts);
         // After the answers: a client of this entry may wait for what it has written.
         if !evaluated.ready.is_empty() {
             parts.effects.keys_ready(std::mem::take(&mut evaluated.ready));
@@ -239,7 +238,7 @@ impl Applier {
                 parts.replica.sync_log()?;
                 apply_clear(handle, index, now_ms)?;
                 self.scratch.ok();
-                self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
+                self.answer_alone(index, tickets, parts);
                 parts.effects.cleared(handle.id());
             }
             Item::Change(bytes) | Item::KeptChange(bytes) => {
@@ -248,7 +247,7 @@ impl Applier {
                 if let Some(update) = meta.apply(handle, index, change, &mut self.scratch) {
                     parts.effects.map(update);
                 }
-                self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
+                self.answer_alone(index, tickets, parts);
             }
             Item::Split(split) => {
                 if parts.splitting.apply(index, split, handle, parts.proposals, parts.effects) {
@@ -269,7 +268,7 @@ impl Applier {
                 apply_nothing(handle, index);
                 parts.effects.marked(handle.id(), *comparison, now_ms, handle.snapshot());
                 self.scratch.ok();
-                self.answer_all(index, tickets, &[self.scratch.buf.len()], parts);
+                self.answer_alone(index, tickets, parts);
             }
             Item::Command(_)
             | Item::Transaction { .. }
@@ -287,18 +286,23 @@ impl Applier {
         Ok(())
     }
 
-    fn answer_all(&mut self, index: u64, tickets: &[Ticket], replies: &[usize], parts: &mut Parts<'_>) {
-        if let ([ticket], &[end]) = (tickets, replies)
-            && end > limits::LARGE_REQUEST_BYTES
-            && ticket.acks != Acks::All
-            && *ticket != Ticket::NONE
-        {
-            return parts.effects.answer_long(ticket, std::mem::take(&mut self.scratch.buf));
-        }
+    /// Answers an item that has an entry to itself.
+    fn answer_alone(&mut self, index: u64, tickets: &[Ticket], parts: &mut Parts<'_>) {
+        let mut evaluated = Evaluated { ends: vec![self.scratch.buf.len()], ..Evaluated::default() };
+        self.answer_all(index, tickets, &mut evaluated, parts);
+    }
+
+    fn answer_all(&mut self, index: u64, tickets: &[Ticket], evaluated: &mut Evaluated, parts: &mut Parts<'_>) {
+        evaluated.take_only_out(&mut self.scratch);
+        let mut long = std::mem::take(&mut evaluated.long).into_iter().peekable();
         let mut from = 0;
-        for (ticket, &to) in tickets.iter().zip(replies) {
+        for (item, (ticket, &to)) in tickets.iter().zip(&evaluated.ends).enumerate() {
+            let long = long.next_if(|(of, _)| *of == item);
             if *ticket != Ticket::NONE {
-                parts.proposals.answer(index, ticket, &self.scratch.buf[from..to], parts.effects);
+                match long {
+                    Some((_, reply)) => parts.proposals.answer_long(index, ticket, reply, parts.effects),
+                    None => parts.proposals.answer(index, ticket, &self.scratch.buf[from..to], parts.effects),
+                }
             }
             from = to;
         }
@@ -531,6 +535,31 @@ mod tests {
                 assert_eq!(answers, wanted, "{requests:?}, aside: {aside}");
                 let engine = shard.member.handle.engine();
                 assert_eq!((shard.member.handle.key_count(), engine.applied_index()), (0, 2), "{requests:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_answers_go_to_their_clients_whatever_else_the_entry_answers() {
+        let long = "x".repeat(limits::LARGE_REQUEST_BYTES);
+        let (of_long, ok) = (format!("${}\r\n{long}\r\n", long.len()), "+OK\r\n");
+        let others = vec![(1, ok), (2, &*of_long), (3, ok), (4, &*of_long), (5, ":3\r\n")];
+        // An entry, the requests that wait, and what they are answered.
+        type Case<'a> = (&'a [&'a str], &'a [u64], Vec<(u64, &'a str)>);
+        let cases: [Case<'_>; 5] = [
+            (&["GETDEL a"], &[1], vec![(1, &*of_long)]),
+            (&["GETDEL a"], &[0], vec![]),
+            (&["GETDEL a", "GETDEL b"], &[1, 2], vec![(1, &*of_long), (2, &*of_long)]),
+            (&["SET c 1", "GETDEL a", "SET d 1", "GETDEL b", "APPEND c 23"], &[1, 2, 3, 4, 5], others),
+            (&["SET c 1", "GETDEL a", "SET d 1", "GETDEL b"], &[1, 0, 3, 4], vec![(1, ok), (3, ok), (4, &*of_long)]),
+        ];
+        for (lines, requests, wanted) in cases {
+            for aside in [false, true] {
+                let mut shard = Fixture::new(SHARD);
+                shard.apply(commands(&[&format!("SET a {long}"), &format!("SET b {long}")]), &[], true).unwrap();
+                let answers = shard.apply(commands(lines), requests, aside).unwrap();
+                let answers: Vec<(u64, &str)> = answers.iter().map(|(request, text)| (*request, &**text)).collect();
+                assert!(answers == wanted, "{lines:?} {requests:?}, aside: {aside}");
             }
         }
     }

@@ -98,6 +98,7 @@ impl ApplyTask {
             let clients = (awaited.iter().copied(), &rows[..]);
             let (at, how, mut done) = ((entry.index, now_ms), (Place::Aside, proposer), Evaluated::default());
             evaluate::items(&handle, at, &items, clients, &mut reply, how, &mut done)?;
+            done.take_long_out(&mut reply);
             Ok(done)
         });
         let outcome = catch_unwind(evaluate).unwrap_or(Err(ApplyError::Panicked));

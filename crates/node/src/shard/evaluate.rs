@@ -30,7 +30,7 @@ use resp::table::{self, CommandId, CommandSpec, behaviour};
 use resp::{Proto, Reply};
 use vocab::limits::{
     APPLY_INLINE_ARGUMENTS_MAX, ENTRY_REPLIES_BYTES_MAX, ENTRY_WRITTEN_BYTES_MAX, ITEM_REPLY_BYTES_MAX, ITEM_ROWS_MAX,
-    ITEM_TOUCHED_BYTES_MAX, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX,
+    ITEM_TOUCHED_BYTES_MAX, LARGE_REQUEST_BYTES, STREAM_STEP_BYTES_SOFT, STREAM_STEP_ITEMS_MAX,
 };
 
 const NOT_OF_ENTRY: &str = "ERR this command cannot be part of an entry";
@@ -82,6 +82,8 @@ pub(crate) struct Evaluated {
     pub(super) now_ms: u64,
     /// Where in the reply the answer of each item ends; of those for which no client waits, nothing is in it.
     pub(super) ends: Vec<usize>,
+    /// Long answers that are not in the reply, by their items, in order: nothing of them is copied where they are sent.
+    pub(super) long: Vec<(usize, Vec<u8>)>,
     /// What steps of background collection have left.
     pub(super) collected: Vec<Collected>,
     /// Keys that were written, and for which clients may wait.
@@ -98,6 +100,38 @@ pub(crate) struct Evaluated {
     pub(super) calls: MonitoredCalls,
     /// The entry has removed all keys of the shard.
     pub(super) is_cleared: bool,
+}
+
+impl Evaluated {
+    /// Takes long answers out of the reply if it has several, on a thread that has the time to copy them.
+    pub(super) fn take_long_out(&mut self, reply: &mut Reply) {
+        if self.ends.len() < 2 || reply.buf.len() <= LARGE_REQUEST_BYTES {
+            return;
+        }
+        let (mut short, mut from) = (Vec::new(), 0);
+        for (item, end) in self.ends.iter_mut().enumerate() {
+            let answer = &reply.buf[from..*end];
+            from = *end;
+            if answer.len() > LARGE_REQUEST_BYTES {
+                self.long.push((item, answer.to_vec()));
+            } else {
+                short.extend_from_slice(answer);
+            }
+            *end = short.len();
+        }
+        reply.buf = short;
+    }
+
+    /// The same of an entry's only item, whose answer is the whole reply: nothing is copied.
+    pub(super) fn take_only_out(&mut self, reply: &mut Reply) {
+        if let [end] = &mut self.ends[..]
+            && *end > LARGE_REQUEST_BYTES
+        {
+            reply.buf.truncate(*end);
+            self.long.push((0, std::mem::take(&mut reply.buf)));
+            *end = 0;
+        }
+    }
 }
 
 /// Evaluates the items of an entry, none of which is alone in it, and makes them visible in the tree; `done` is what they

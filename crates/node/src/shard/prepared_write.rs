@@ -2,9 +2,9 @@
 //!
 //! To copy a long value into an entry, or to look at very many commands one by one, would keep the event loop of the shard. So a
 //! thread does all of that: what is asked of the write on its way is worked out, and its bytes are those of the entry that has it
-//! alone. The event loop sets the clock in them.
+//! alone. The event loop sets the clock in them, and says before them how they are evaluated, in headroom that is left for that.
 
-use replica::Bytes;
+use crate::format::entry::PreparedEntry;
 use resp::table::CommandId;
 use smallvec::SmallVec;
 
@@ -14,8 +14,8 @@ pub(crate) type CommandRows = SmallVec<[Option<CommandId>; 16]>;
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct PreparedWrite {
-    /// The entry that has it alone, but for its clock. Shared with nothing else when the entry is proposed, so that it is not copied.
-    pub(super) entry: Bytes,
+    /// The entry that has it alone. Shared with nothing else when the entry is proposed, so that it is not copied.
+    pub(super) entry: PreparedEntry,
     /// The rows of its commands.
     pub(super) rows: CommandRows,
     /// What it writes depends on what the entry says before it.

@@ -388,15 +388,23 @@ impl Proposals {
     pub(super) fn answer(&mut self, index: u64, ticket: &Ticket, reply: &[u8], effects: &mut dyn Effects) {
         // One that waits on has written nothing, and is told apart before the next entry is applied.
         if ticket.acks == Acks::All && !ticket.waits_after(reply) {
-            self.unsent.push_back(UnsentAnswer {
-                index,
-                since_us: self.now_us,
-                ticket: *ticket,
-                reply: reply.to_vec(),
-            });
+            self.keep_answer(index, ticket, reply.to_vec());
         } else {
             effects.answer(ticket, reply);
         }
+    }
+
+    /// The same for an answer that is long: it is not copied.
+    pub(super) fn answer_long(&mut self, index: u64, ticket: &Ticket, reply: Vec<u8>, effects: &mut dyn Effects) {
+        if ticket.acks == Acks::All && !ticket.waits_after(&reply) {
+            self.keep_answer(index, ticket, reply);
+        } else {
+            effects.answer_long(ticket, reply);
+        }
+    }
+
+    fn keep_answer(&mut self, index: u64, ticket: &Ticket, reply: Vec<u8>) {
+        self.unsent.push_back(UnsentAnswer { index, since_us: self.now_us, ticket: *ticket, reply });
     }
 
     /// Answers those whose write every replica holds by now.
@@ -415,7 +423,7 @@ impl Proposals {
                 return;
             }
             if let Some(unsent) = self.unsent.pop_front() {
-                effects.answer(&unsent.ticket, &unsent.reply);
+                effects.answer_long(&unsent.ticket, unsent.reply);
             }
         }
     }
@@ -581,6 +589,26 @@ mod tests {
         assert_eq!(shell.early, [entry, entry]);
         assert_eq!(handle.followers().early(), Some(entry), "it is known where a WAIT asks");
         assert!(handle.engine().applied_index() < entry.index);
+    }
+
+    #[test]
+    fn a_long_answer_waits_for_all_replicas_where_a_short_one_does() {
+        let mut members = [Member::new(ShardId(1), 1, 1)];
+        elect_first(&mut members);
+        let [Member { replica, .. }] = &members;
+        let (mut proposals, mut shell) = (Proposals::default(), Shell::default());
+        for (acks, waits) in [(Acks::Majority, false), (Acks::All, true)] {
+            let ticket = Ticket { connection: 1, sequence: 7, acks, ..Ticket::NONE };
+            for is_long in [false, true] {
+                match is_long {
+                    true => proposals.answer_long(1, &ticket, b"an answer".to_vec(), &mut shell),
+                    false => proposals.answer(1, &ticket, b"an answer", &mut shell),
+                }
+                assert_eq!(shell.answers.is_empty(), waits, "{acks:?} {is_long}");
+                proposals.settle(replica, &mut shell);
+                assert_eq!(std::mem::take(&mut shell.answers), [(7, "an answer".to_owned())]);
+            }
+        }
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl Write {
             Self::Prepared(_) | Self::Clear | Self::Change(_) | Self::Mark(_) => return self,
         };
         Self::Prepared(Box::new(PreparedWrite {
-            entry: entry.seal(0).into(),
+            entry: entry.prepare(),
             rows: commands.iter().map(|command| command.spec().map(|spec| spec.id)).collect(),
             packs: commands.iter().any(|command| command.does(behaviour::PACKS)),
             is_ruled: commands.iter().any(|command| command.does(behaviour::IS_RULED)),
@@ -367,10 +367,20 @@ mod tests {
     #[test]
     fn what_is_held_once_is_not_copied() {
         let Write::Prepared(prepared) = Write::Command(commands(&["SET a 1"]).remove(0)).prepared() else { panic!() };
-        let place = prepared.entry.as_ptr();
-        let builder = EntryBuilder::of_prepared(prepared.entry.clone());
+        let place = prepared.entry.item().as_ptr();
+        let mut builder = EntryBuilder::of_prepared(prepared.entry.clone());
         drop(prepared);
-        let sealed = builder.seal(1);
-        assert_eq!(sealed.as_ptr(), place);
+        builder.go_by(Rules::Fourth);
+        builder.bound_keys(&[KeyBound { slot: Slot(9), keys_max: u64::MAX }], Bounding::OfAll);
+        let sealed = builder.seal_for(EntryTerms {
+            now_ms: 1,
+            evaluation: Evaluation::Second,
+            keeps_changes: true,
+            pops: Pops::Alone,
+            bounding: Bounding::OfAll,
+            rules: Rules::Fourth,
+        });
+        let item = commands(&["SET a 1"]).remove(0).bytes() + 1;
+        assert_eq!(sealed[sealed.len() - item..].as_ptr(), place);
     }
 }

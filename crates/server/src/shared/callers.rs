@@ -3,6 +3,7 @@
 use node::Ticket;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use slab::Slab;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -58,9 +59,12 @@ impl AnswerBox {
         true
     }
 
-    fn put(&self, token: u32, reply: &[u8]) {
+    fn put(&self, token: u32, reply: Cow<'_, [u8]>) {
         let mut arrived = self.lock();
-        arrived.bytes.extend_from_slice(reply);
+        match reply {
+            Cow::Owned(reply) if arrived.bytes.is_empty() => arrived.bytes = reply,
+            reply => arrived.bytes.extend_from_slice(&reply),
+        }
         let end = arrived.bytes.len();
         arrived.ends.push((token, end));
         let is_first = arrived.ends.len() == 1;
@@ -98,6 +102,15 @@ impl Callers {
 
     /// Gives a caller the answer to a command.
     pub(crate) fn deliver(&self, ticket: &Ticket, reply: &[u8]) {
+        self.deliver_either(ticket, Cow::Borrowed(reply));
+    }
+
+    /// The same for an answer that is long: it is not copied, unless others wait before it.
+    pub(crate) fn deliver_owned(&self, ticket: &Ticket, reply: Vec<u8>) {
+        self.deliver_either(ticket, Cow::Owned(reply));
+    }
+
+    fn deliver_either(&self, ticket: &Ticket, reply: Cow<'_, [u8]>) {
         let boxes = self.boxes.read();
         if let Some(answers) = boxes.get(ticket.connection as usize)
             && answers.generation == ticket.generation
@@ -119,17 +132,22 @@ mod tests {
             |generation: u32, sequence: u64| Ticket { connection: id as u32, generation, sequence, ..Ticket::NONE };
         callers.deliver(&ticket(answers.generation(), 7), b"one");
         callers.deliver(&ticket(answers.generation() + 1, 8), b"another caller's");
-        callers.deliver(&ticket(answers.generation(), 9), b"two");
+        callers.deliver_owned(&ticket(answers.generation(), 9), b"two".to_vec());
         let (mut taken, mut got) = (Answers::default(), Vec::new());
         let now = Some(Instant::now());
         assert!(answers.take(now, &mut taken));
         taken.drain(&mut |token, bytes| got.push((token, bytes.to_vec())));
         assert_eq!(got, [(7, b"one".to_vec()), (9, b"two".to_vec())]);
         assert!(!answers.take(now, &mut taken), "its time is over");
+        let long = b"three".to_vec();
+        let place = long.as_ptr();
+        callers.deliver_owned(&ticket(answers.generation(), 10), long);
+        assert!(answers.take(now, &mut taken));
+        taken.drain(&mut |token, bytes| assert_eq!((token, bytes, bytes.as_ptr()), (10, &b"three"[..], place)));
         callers.leave(id);
         let (next, others) = callers.enter();
         assert_eq!(next, id, "the place is used again");
-        callers.deliver(&ticket(answers.generation(), 10), b"late");
+        callers.deliver(&ticket(answers.generation(), 11), b"late");
         assert!(!others.take(now, &mut taken));
     }
 }

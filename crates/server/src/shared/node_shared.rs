@@ -348,7 +348,7 @@ impl NodeShared {
     /// Gives a client, or a caller in this process, a reply that it waits for.
     pub(crate) fn answer(&self, answered: Answered) {
         if answered.ticket.worker == EMBEDDED {
-            self.embedded.deliver(&answered.ticket, &answered.reply);
+            self.embedded.deliver_owned(&answered.ticket, answered.reply);
         } else {
             self.mailboxes.answer(answered.ticket, answered.reply);
         }
