@@ -6,6 +6,7 @@ use super::announcements::{Announcement, Announcements, Answered};
 use super::client::{ClientSubscriptions, Refused};
 use super::delivery::Delivery;
 use super::kind::{Name, SubscriptionKind};
+use super::push::Message;
 use super::receivers::{Counted, ReceiverCounts};
 use super::remote::RemoteInterest;
 use super::subscriptions::{Place, SomeEvicted, Subscriptions};
@@ -21,7 +22,7 @@ use vocab::{NodeId, Slot};
 
 /// After so many names of a request others have the lock.
 const NAMES_PER_LOCK: usize = 256;
-/// An event loop looks at so many patterns.
+/// An event loop looks at so many patterns for a message.
 const PATTERNS_MANY: usize = 1024;
 
 /// What becomes of a message that a client has published.
@@ -31,6 +32,8 @@ pub struct Publication {
     pub deliveries: Vec<Delivery>,
     /// The other nodes that get it.
     pub nodes: Vec<NodeId>,
+    /// How many steps it took to compare the channel with patterns.
+    pub steps: usize,
 }
 
 impl Publication {
@@ -139,26 +142,32 @@ impl Broker {
     /// What becomes of a message that a client has published to a channel of the store.
     #[must_use]
     pub fn publish(&self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> Publication {
-        let mut state = self.state.read();
-        match kind {
+        let (mut state, message) = (self.state.read(), Message::new(channel, message));
+        // Each has its own: what clients here listen to takes nothing from those of other nodes.
+        let (mut here, mut there) = (PATTERN_STEPS_MAX, PATTERN_STEPS_MAX);
+        let nodes = match kind.is_of_store() {
+            true => state.remote.nodes(&kind.known_name(channel), &mut there),
+            false => Vec::new(),
+        };
+        let deliveries = match kind {
             SubscriptionKind::ShardChannel | SubscriptionKind::PlainShardChannel => {
-                let nodes = || state.remote.nodes(&kind.known_name(channel));
-                Publication {
-                    deliveries: state.subscriptions.shard_deliveries(kind, channel, message),
-                    nodes: if kind.is_of_store() { nodes() } else { Vec::new() },
-                }
+                state.subscriptions.shard_deliveries(kind, &message)
             }
-            _ => {
-                let nodes = state.remote.nodes(channel);
-                Publication { deliveries: deliveries(&mut state, channel, message), nodes }
-            }
-        }
+            _ => deliveries(&mut state, &message, &mut here),
+        };
+        Publication { deliveries, nodes, steps: 2 * PATTERN_STEPS_MAX - here - there }
     }
 
-    /// Whether clients listen to so many patterns that to find those which a channel matches is no work for an event loop.
+    /// Whether clients listen to so many patterns which a channel may match that to find those which it matches is no work for an event loop.
     #[must_use]
-    pub fn has_many_patterns(&self) -> bool {
-        self.patterns.load(Ordering::Relaxed) > PATTERNS_MANY
+    pub fn has_many_patterns(&self, channel: &[u8]) -> bool {
+        if self.patterns.load(Ordering::Relaxed) <= PATTERNS_MANY {
+            return false;
+        }
+        let (state, mut left) = (self.state.read(), PATTERNS_MANY);
+        state.subscriptions.look_through(channel, &mut left);
+        state.remote.look_through(channel, &mut left);
+        left == 0
     }
 
     /// Whether a client of any node listens to a channel of the store.
@@ -173,11 +182,13 @@ impl Broker {
     /// The clients of this node that get a message which was published at another one, to a channel as nodes know it.
     #[must_use]
     pub fn heard(&self, channel: &[u8], message: &[u8]) -> Publication {
-        let deliveries = match SubscriptionKind::of_known_name(channel) {
-            (SubscriptionKind::Channel, channel) => deliveries(&mut self.state.read(), channel, message),
-            (kind, channel) => self.state.read().subscriptions.shard_deliveries(kind, channel, message),
+        let (kind, channel) = SubscriptionKind::of_known_name(channel);
+        let (message, mut steps) = (Message::new(channel, message), PATTERN_STEPS_MAX);
+        let deliveries = match kind {
+            SubscriptionKind::Channel => deliveries(&mut self.state.read(), &message, &mut steps),
+            kind => self.state.read().subscriptions.shard_deliveries(kind, &message),
         };
-        Publication { deliveries, nodes: Vec::new() }
+        Publication { deliveries, nodes: Vec::new(), steps: PATTERN_STEPS_MAX - steps }
     }
 
     /// Counts the receivers of a message that goes to other nodes. Answers its number, and the reply if it is due now.
@@ -312,12 +323,9 @@ impl Broker {
 
 /// The clients of this node that get a message to a channel of the store: its subscribers, then those of patterns in the order of
 /// these. Others have the lock in between: there may be a hundred thousand.
-fn deliveries(state: &mut RwLockReadGuard<'_, BrokerState>, channel: &[u8], message: &[u8]) -> Vec<Delivery> {
-    let (mut steps, mut behind) = (PATTERN_STEPS_MAX, Bound::Unbounded);
-    let mut deliveries = state.subscriptions.deliveries(channel, message);
-    while let Some(rest) =
-        state.subscriptions.pattern_deliveries((channel, message), &behind, &mut steps, &mut deliveries)
-    {
+fn deliveries(state: &mut RwLockReadGuard<'_, BrokerState>, message: &Message<'_>, steps: &mut usize) -> Vec<Delivery> {
+    let (mut deliveries, mut behind) = (state.subscriptions.deliveries(message), Bound::Unbounded);
+    while let Some(rest) = state.subscriptions.pattern_deliveries(message, &behind, steps, &mut deliveries) {
         behind = rest;
         RwLockReadGuard::bump(state);
     }
@@ -362,6 +370,7 @@ mod tests {
     use super::*;
     use crate::peer_protocol::Wish;
     use SubscriptionKind::{Channel, Pattern, ShardChannel};
+    use std::collections::BTreeSet;
 
     /// A node of a store without sockets.
     struct Node {
@@ -445,6 +454,27 @@ mod tests {
         a.tell(&[&b, &c]);
         assert_eq!(c.broker.publish(Channel, b"early", b"hi").nodes, []);
         assert_eq!([Channel, Pattern, ShardChannel].map(|kind| a.broker.count_of(kind)), [0, 0, 0]);
+    }
+
+    #[test]
+    fn of_many_patterns_those_count_that_a_channel_may_match() {
+        let mut a = Node::new(1);
+        for n in 0..PATTERNS_MANY {
+            a.subscribe(Pattern, &format!("user:{n}:*"));
+            a.subscribe(Pattern, &format!("*:{n}"));
+        }
+        let has_many = |a: &Node, channel: &str| a.broker.has_many_patterns(channel.as_bytes());
+        assert!(has_many(&a, "user:7:x"), "all that begin with a star may match");
+        for n in 0..PATTERNS_MANY {
+            a.unsubscribe(Pattern, &format!("*:{n}"));
+        }
+        a.subscribe(Pattern, "*");
+        assert!(!has_many(&a, "user:7:x"));
+        let publication = a.broker.publish(Channel, b"user:7:x", b"hi");
+        assert_eq!(publication.receivers(), 2);
+        assert!(publication.steps > 0 && publication.steps < 100, "{} steps", publication.steps);
+        let bodies: BTreeSet<_> = publication.deliveries.iter().map(|of| of.push.body().as_ptr()).collect();
+        assert_eq!(bodies.len(), 1, "they share what they get");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod announcements;
 mod broker;
+mod candidates;
 mod client;
 mod delivery;
 mod exchange;

@@ -1,11 +1,12 @@
 //! What the clients of other nodes listen to.
 
+use super::candidates;
 use super::kind::Name;
 use crate::peer_protocol::{Interest, Wish};
 use resp::glob_matches_within;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use vocab::NodeId;
-use vocab::limits::PATTERN_STEPS_MAX;
 
 /// So many names are freed at a time.
 const FREE_STEP_MAX: usize = 1024;
@@ -17,6 +18,29 @@ struct ToldInterest {
     number: u64,
     channels: BTreeSet<Name>,
     patterns: BTreeSet<Name>,
+}
+
+impl ToldInterest {
+    /// Whether it listens to a channel.
+    fn wants(&self, channel: &[u8], steps: &mut usize) -> bool {
+        if self.channels.contains(channel) {
+            return true;
+        }
+        let (mut left, mut wants) = (usize::MAX, false);
+        self.go_through(channel, &mut left, |pattern| {
+            wants = glob_matches_within(pattern, channel, steps).unwrap_or(false);
+            !wants
+        });
+        wants
+    }
+
+    /// Shows `see` the patterns that a channel may match, as long as it wants more: of up to `left`, which is counted down.
+    fn go_through(&self, channel: &[u8], left: &mut usize, mut see: impl FnMut(&[u8]) -> bool) {
+        let from = |place: Bound<&[u8]>| {
+            self.patterns.range::<[u8], _>((place, Bound::Unbounded)).map(|pattern| (pattern, ()))
+        };
+        candidates::go_through(channel, Bound::Unbounded, left, from, |pattern, ()| see(pattern));
+    }
 }
 
 /// What the clients of other nodes listen to.
@@ -77,19 +101,21 @@ impl RemoteInterest {
         self.told.values().any(|told| !told.channels.is_empty() || !told.patterns.is_empty())
     }
 
-    /// The nodes whose clients listen to a channel, in their order.
-    pub(super) fn nodes(&self, channel: &[u8]) -> Vec<NodeId> {
-        let mut steps = PATTERN_STEPS_MAX;
-        let mut fits = |pattern: &[u8]| glob_matches_within(pattern, channel, &mut steps).unwrap_or(false);
-        let mut wants =
-            |told: &ToldInterest| told.channels.contains(channel) || told.patterns.iter().any(|pattern| fits(pattern));
-        self.told.iter().filter(|(_, told)| wants(told)).map(|(node, _)| *node).collect()
+    /// The nodes whose clients listen to a channel, in their order. To compare it with patterns takes some of the `steps`.
+    pub(super) fn nodes(&self, channel: &[u8], steps: &mut usize) -> Vec<NodeId> {
+        self.told.iter().filter(|(_, told)| told.wants(channel, steps)).map(|(node, _)| *node).collect()
+    }
+
+    /// Looks at up to `left` patterns that a channel may match, and counts that down.
+    pub(super) fn look_through(&self, channel: &[u8], left: &mut usize) {
+        self.told.values().for_each(|told| told.go_through(channel, left, |_| true));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vocab::limits::PATTERN_STEPS_MAX;
 
     fn interest(number: u64, begins: bool, wishes: &str) -> Interest {
         let wish = |word: &str| {
@@ -104,7 +130,8 @@ mod tests {
         let mut remote = RemoteInterest::default();
         let hear = |remote: &mut RemoteInterest, node: u64, said: Interest| remote.hear(NodeId(node), &said);
         let nodes = |remote: &RemoteInterest, channel: &str| {
-            remote.nodes(channel.as_bytes()).iter().map(|node| node.0).collect::<Vec<_>>()
+            let mut steps = PATTERN_STEPS_MAX;
+            remote.nodes(channel.as_bytes(), &mut steps).iter().map(|node| node.0).collect::<Vec<_>>()
         };
         assert_eq!(hear(&mut remote, 1, interest(1, false, "+a")), None, "nothing has begun");
         assert_eq!(hear(&mut remote, 1, interest(7, true, "+a +b +n*")), Some(7));

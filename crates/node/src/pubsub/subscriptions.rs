@@ -1,9 +1,10 @@
 //! What the clients of this node have subscribed to.
 
+use super::candidates;
 use super::client::{Refused, SUBSCRIPTION_COST};
 use super::delivery::{Audience, Delivery, Evicted};
 use super::kind::{Name, SubscriptionKind};
-use super::push::Push;
+use super::push::{Message, Push};
 use crate::subscriber::Subscriber;
 use resp::glob_matches_within;
 use std::collections::BTreeMap;
@@ -116,39 +117,46 @@ impl Subscriptions {
     }
 
     /// Who gets a message to a channel of the store as its subscriber.
-    pub(super) fn deliveries(&self, channel: &[u8], message: &[u8]) -> Vec<Delivery> {
-        self.to_name(SubscriptionKind::Channel, channel, || Push::message(channel, message))
+    pub(super) fn deliveries(&self, message: &Message<'_>) -> Vec<Delivery> {
+        self.to_name(SubscriptionKind::Channel, message.channel, || Push::message(message))
     }
 
     /// Who gets it as a subscriber of one of some patterns behind a place, in the order of these. Answers where to go on, if there
     /// may be more.
     pub(super) fn pattern_deliveries(
         &self,
-        (channel, message): (&[u8], &[u8]),
+        message: &Message<'_>,
         behind: &Bound<Name>,
         steps: &mut usize,
         deliveries: &mut Vec<Delivery>,
     ) -> Option<Bound<Name>> {
         let patterns = &self.audiences[SubscriptionKind::Pattern.index()];
-        let range = (behind.as_ref().map(|name| &**name), Bound::Unbounded);
-        let (mut last, mut count) = (None, 0);
-        for (pattern, audience) in patterns.range::<[u8], _>(range).take(PATTERNS_STEP_MAX) {
-            (last, count) = (Some(pattern), count + 1);
-            if glob_matches_within(pattern, channel, steps).unwrap_or(false) {
+        let from = |place: Bound<&[u8]>| patterns.range::<[u8], _>((place, Bound::Unbounded));
+        let (behind, mut left) = (behind.as_ref().map(|name| &**name), PATTERNS_STEP_MAX);
+        let last = candidates::go_through(message.channel, behind, &mut left, from, |pattern, audience| {
+            if glob_matches_within(pattern, message.channel, steps).unwrap_or(false) {
                 deliveries.push(Delivery {
-                    push: Push::pattern_message(pattern, channel, message),
+                    push: Push::pattern_message(pattern, message),
                     kind: SubscriptionKind::Pattern,
                     name: pattern.clone(),
                     audience: audience.clone(),
                 });
             }
-        }
-        last.filter(|_| count == PATTERNS_STEP_MAX && *steps > 0).map(|pattern| Bound::Excluded(pattern.clone()))
+            *steps > 0
+        });
+        last.map(|pattern| Bound::Excluded(pattern.clone()))
+    }
+
+    /// Looks at up to `left` patterns that a channel may match, and counts that down.
+    pub(super) fn look_through(&self, channel: &[u8], left: &mut usize) {
+        let patterns = &self.audiences[SubscriptionKind::Pattern.index()];
+        let from = |place: Bound<&[u8]>| patterns.range::<[u8], _>((place, Bound::Unbounded));
+        candidates::go_through(channel, Bound::Unbounded, left, from, |_, _| true);
     }
 
     /// Who gets a message to a channel of a slot, of one of the two kinds.
-    pub(super) fn shard_deliveries(&self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> Vec<Delivery> {
-        self.to_name(kind, channel, || Push::shard_message(channel, message))
+    pub(super) fn shard_deliveries(&self, kind: SubscriptionKind, message: &Message<'_>) -> Vec<Delivery> {
+        self.to_name(kind, message.channel, || Push::shard_message(message))
     }
 
     fn to_name(&self, kind: SubscriptionKind, name: &[u8], push: impl FnOnce() -> Push) -> Vec<Delivery> {
@@ -224,13 +232,15 @@ mod tests {
         for (channel, expected) in
             [("news", "Channel news: 1,2; Pattern *s: 3; Pattern n*: 1"), ("now", "Pattern n*: 1"), ("other", "")]
         {
-            let (mut found, mut steps) = (subscriptions.deliveries(channel.as_bytes(), b"hi"), PATTERN_STEPS_MAX);
-            let message = (channel.as_bytes(), &b"hi"[..]);
-            assert_eq!(subscriptions.pattern_deliveries(message, &Bound::Unbounded, &mut steps, &mut found), None);
+            let (message, mut steps) = (Message::new(channel.as_bytes(), b"hi"), PATTERN_STEPS_MAX);
+            let mut found = subscriptions.deliveries(&message);
+            assert_eq!(subscriptions.pattern_deliveries(&message, &Bound::Unbounded, &mut steps, &mut found), None);
             assert_eq!(shown(&found), expected);
         }
-        assert_eq!(shown(&subscriptions.shard_deliveries(ShardChannel, b"news", b"hi")), "ShardChannel news: 4");
-        assert_eq!(shown(&subscriptions.shard_deliveries(ShardChannel, b"n", b"hi")), "");
+        for (channel, expected) in [("news", "ShardChannel news: 4"), ("n", "")] {
+            let message = Message::new(channel.as_bytes(), b"hi");
+            assert_eq!(shown(&subscriptions.shard_deliveries(ShardChannel, &message)), expected);
+        }
         assert_eq!([Channel, Pattern, ShardChannel].map(|kind| subscriptions.count(kind)), [1, 2, 1]);
         assert_eq!(subscriptions.subscribers(Channel, b"news"), 2);
         for (kind, name, connection, is_last) in [

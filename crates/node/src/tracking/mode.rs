@@ -13,6 +13,8 @@ use vocab::limits::{KEY_BYTES_MAX, TRACKED_PREFIXES_MAX};
 pub struct TrackingMode {
     options: Arc<TrackingOptions>,
     caching: Caching,
+    /// What it was before the command that began last.
+    caching_before: Caching,
     /// The client that is told instead is gone.
     pub(crate) is_broken: bool,
 }
@@ -97,11 +99,17 @@ impl TrackingMode {
 
     /// A command begins: one of CLIENT or not, and one of a transaction or not.
     pub(crate) fn pass(&mut self, is_about_client: bool, is_within: bool) {
+        self.caching_before = self.caching;
         self.caching = match self.caching {
             Caching::Next if is_about_client || is_within => Caching::Next,
             Caching::Next => Caching::Now,
             Caching::Nothing | Caching::Now => Caching::Nothing,
         };
+    }
+
+    /// The command that began last could not run, and begins again later.
+    pub(crate) fn put_back(&mut self) {
+        self.caching = self.caching_before;
     }
 
     /// Whether the keys that the client reads are registered.
@@ -230,15 +238,29 @@ mod tests {
 
     #[test]
     fn caching_lasts_for_a_command_or_a_transaction() {
-        // The commands behind CLIENT CACHING YES: c is one of CLIENT, m begins or is within a transaction, e ends it.
-        for (commands, registers) in [("g", "1"), ("gg", "10"), ("cg", "11"), ("mmeg", "1110"), ("ceg", "110")] {
+        // The commands behind CLIENT CACHING YES: c is one of CLIENT, m begins or is within a transaction, e ends it, and p is put back.
+        for (commands, registers) in [
+            ("g", "1"),
+            ("gg", "10"),
+            ("cg", "11"),
+            ("mmeg", "1110"),
+            ("ceg", "110"),
+            ("pg", "11"),
+            ("ppgg", "1110"),
+            ("mpeg", "1110"),
+            ("gpg", "100"),
+        ] {
             let mut mode = TrackingMode::begin(None, options("optin")).unwrap();
             mode.set_caching(true).unwrap();
             let seen: String = commands
                 .chars()
                 .map(|command| {
                     mode.pass(command == 'c', command == 'm');
-                    if mode.registers() { '1' } else { '0' }
+                    let registers = mode.registers();
+                    if command == 'p' {
+                        mode.put_back();
+                    }
+                    if registers { '1' } else { '0' }
                 })
                 .collect();
             assert_eq!(seen, registers, "{commands}");

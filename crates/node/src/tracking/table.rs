@@ -204,13 +204,18 @@ impl Tracking {
     /// How many keys too many are registered, where `keys_max` may be, or any number if that is 0.
     #[must_use]
     pub fn excess(&self, keys_max: usize) -> usize {
-        let (keys, bytes) = (self.keys(), self.bytes.load(Ordering::Relaxed));
-        let too_many = if keys_max == 0 { 0 } else { keys.saturating_sub(keys_max) };
-        let over = bytes.saturating_sub(TRACKED_KEY_BYTES_MAX);
-        // Keys are of about the same length.
-        let too_large = if over == 0 { 0 } else { 1 + keys * over / bytes };
-        too_many.max(too_large)
+        let key_bytes = self.bytes.load(Ordering::Relaxed);
+        excess_of(self.keys(), key_bytes + self.items() * size_of::<Tracker>(), keys_max)
     }
+}
+
+/// How many keys of those that take so many bytes, with their clients, are too many.
+fn excess_of(keys: usize, bytes: usize, keys_max: usize) -> usize {
+    let too_many = if keys_max == 0 { 0 } else { keys.saturating_sub(keys_max) };
+    let over = bytes.saturating_sub(TRACKED_KEY_BYTES_MAX);
+    // Keys take about the same.
+    let too_large = if over == 0 { 0 } else { 1 + keys.saturating_mul(over) / bytes };
+    too_many.max(too_large).min(keys)
 }
 
 /// The clients that are registered for one key, in their order.
@@ -568,6 +573,18 @@ mod tests {
             keys.lose_databases(is_told);
             assert_eq!(shown(&node.take_lost(9).into_iter().collect::<Vec<_>>()), expected);
             assert_eq!(node.keys(), 0);
+        }
+    }
+
+    #[test]
+    fn clients_that_are_registered_for_the_same_keys_count() {
+        let node = Tracking::default();
+        // How many keys there are, of 100 bytes each, how many clients for each of them, and how many keys are too many.
+        for (keys, clients, expected) in [(0, 0, 0), (100, 10_000, 0), (10_000, 1, 0), (10_000, 10_000, 8324)] {
+            node.keys.store(keys, Ordering::Relaxed);
+            node.bytes.store(100 * keys, Ordering::Relaxed);
+            node.items.store(keys * clients, Ordering::Relaxed);
+            assert_eq!(node.excess(0), expected, "{keys} keys of {clients} clients");
         }
     }
 

@@ -74,8 +74,12 @@ fn forgotten_bytes(told: &Invalidation) -> usize {
 impl Crowds {
     /// Whether what is for so many clients is to wait here, where so many bytes are copied for each of them.
     pub(super) fn takes(&self, clients: usize, copied_bytes: usize) -> bool {
-        let is_much = clients.saturating_mul(copied_bytes) > COPIED_STEP_BYTES_SOFT;
-        is_much || clients > CLIENTS_TOLD_STEP_MAX || !self.under_way.is_empty()
+        self.takes_all(clients, clients.saturating_mul(copied_bytes))
+    }
+
+    /// The same, where so many bytes are copied for all of them together.
+    pub(super) fn takes_all(&self, clients: usize, copied_bytes: usize) -> bool {
+        copied_bytes > COPIED_STEP_BYTES_SOFT || clients > CLIENTS_TOLD_STEP_MAX || !self.under_way.is_empty()
     }
 
     /// Whether nothing waits.
@@ -155,6 +159,7 @@ mod tests {
         let mut crowds = Crowds::default();
         assert!(!crowds.takes(CLIENTS_TOLD_STEP_MAX, 1) && crowds.takes(CLIENTS_TOLD_STEP_MAX + 1, 1));
         assert!(!crowds.takes(2, COPIED_STEP_BYTES_SOFT / 2) && crowds.takes(2, COPIED_STEP_BYTES_SOFT / 2 + 1));
+        assert!(!crowds.takes_all(2, COPIED_STEP_BYTES_SOFT) && crowds.takes_all(2, COPIED_STEP_BYTES_SOFT + 1));
         assert!(crowds.add(shown(1), 1));
         assert!(crowds.takes(1, 0) && !crowds.is_crowded());
         (0..CROWDED).for_each(|_| _ = crowds.add(shown(1), 1));

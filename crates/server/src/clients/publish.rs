@@ -34,19 +34,16 @@ pub(super) fn publish(turn: &mut Turn<'_>, request: Request<'_>, kind: Subscript
     {
         return step;
     }
-    if turn.requests.store.broker.has_many_patterns() && turn.clients.may_lend() {
+    if turn.requests.store.broker.has_many_patterns(channel) && turn.clients.may_lend() {
         return Step::Lend;
     }
     let publication = turn.requests.store.broker.publish(kind, channel, message);
-    let worker = turn.requests.worker as u32;
+    let brings = (!turn.clients.are_of_thread()).then_some(turn.requests.worker as u32);
     for delivery in &publication.deliveries {
-        if turn.clients.are_of_thread() {
-            turn.requests.store.mailboxes.deliver(&turn.requests.store.broker, delivery, None);
-            continue;
-        }
-        turn.requests.store.mailboxes.deliver(&turn.requests.store.broker, delivery, Some(worker));
-        turn.requests.pushed_bytes += delivery.push.bytes() * delivery.audience.of_worker(worker).len();
-        push(turn.clients, delivery);
+        turn.requests.store.mailboxes.deliver(&turn.requests.store.broker, delivery, brings);
+    }
+    if brings.is_some() {
+        turn.requests.pushed_bytes += push(turn.clients, &publication.deliveries);
     }
     if publication.nodes.is_empty() {
         reply.int(publication.receivers() as i64);

@@ -10,18 +10,31 @@ use node::pubsub::{Delivery, Evicted, Subscriber, SubscriptionKind};
 use resp::Reply;
 use vocab::limits::CLIENTS_TOLD_STEP_MAX;
 
-/// Brings a message to those of a worker's connections that have subscribed to its channel: very many by and by, and many of
-/// those who get a copy of much. One that is too slow is closed.
-pub(crate) fn push(clients: &mut Clients, delivery: &Delivery) {
-    let own = delivery.audience.of_worker(clients.worker() as u32);
-    if !clients.crowds.takes(own.len(), copied_bytes(&delivery.push)) {
-        return own.iter().for_each(|client| push_to(clients, client.into(), delivery));
+/// Brings what was published to those of a worker's connections that have subscribed to it, in its order: very many by and by, and many of
+/// those who get a copy of much. One that is too slow is closed. Answers how many bytes all of them get.
+pub(crate) fn push(clients: &mut Clients, deliveries: &[Delivery]) -> usize {
+    let worker = clients.worker() as u32;
+    let (mut receivers, mut copied, mut bytes) = (0, 0, 0);
+    for Delivery { push, audience, .. } in deliveries {
+        let own = audience.of_worker(worker).len();
+        receivers += own;
+        copied += own * copied_bytes(push);
+        bytes += own * push.bytes();
     }
-    // Until they have it, publishers wait for it.
-    let bytes = (delivery.push.bytes() * own.len()) as u64;
-    if clients.crowds.add(ForMany::Message(delivery.clone()), bytes) {
-        clients.store().broker.sets_out(bytes);
+    if !clients.crowds.takes_all(receivers, copied) {
+        for delivery in deliveries {
+            delivery.audience.of_worker(worker).iter().for_each(|client| push_to(clients, client.into(), delivery));
+        }
+        return bytes;
     }
+    for delivery in deliveries.iter().filter(|delivery| !delivery.audience.of_worker(worker).is_empty()) {
+        // Until they have it, publishers wait for it.
+        let bytes = (delivery.push.bytes() * delivery.audience.of_worker(worker).len()) as u64;
+        if clients.crowds.add(ForMany::Message(delivery.clone()), bytes) {
+            clients.store().broker.sets_out(bytes);
+        }
+    }
+    bytes
 }
 
 /// Brings it to one of them.
@@ -134,6 +147,38 @@ fn bring(clients: &mut Clients, what: &ForMany, next: usize, most: usize) -> (us
             let some = &all[some(all)];
             some.iter().for_each(|client| show_to(clients, client.into(), line));
             (some.len(), next + some.len() == all.len())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::IdleNode;
+    use node::pubsub::ClientSubscriptions;
+
+    #[test]
+    fn what_matches_very_many_patterns_is_brought_by_and_by() {
+        const STEP: usize = CLIENTS_TOLD_STEP_MAX;
+        // How many patterns one client has that the channel matches, and after how many turns it has all messages.
+        for (patterns, turns) in [(STEP, 0), (STEP + 1, 2), (3 * STEP, 3)] {
+            let node = IdleNode::open();
+            let mut clients = Clients::new(0, node.store.clone());
+            let client = Subscriber { worker: 0, connection: 1, generation: 1 };
+            let names: Vec<String> = (1..=patterns).map(|stars| "*".repeat(stars)).collect();
+            let names: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+            let (mut own, kind) = (ClientSubscriptions::default(), SubscriptionKind::Pattern);
+            node.store.broker.subscribe(client, &mut own, kind, &names, |_, _| {}).unwrap();
+            let publication = node.store.broker.publish(SubscriptionKind::Channel, b"news", b"hi");
+            assert_eq!(publication.receivers(), patterns);
+            push(&mut clients, &publication.deliveries);
+            let mut taken = 0;
+            while !clients.crowds.is_empty() {
+                bring_some(&mut clients);
+                taken += 1;
+            }
+            assert_eq!(taken, turns, "{patterns} patterns");
         }
     }
 }

@@ -162,7 +162,7 @@ impl Publisher<'_> {
         self.publish(kind, &message.channel, &message.message)
     }
 
-    /// Answers how many bytes that is for all who are told together.
+    /// Answers how many bytes that is for all who are told together; a step by which they were found counts as one.
     fn publish(&mut self, kind: SubscriptionKind, channel: &[u8], message: &[u8]) -> usize {
         let broker = &self.store.broker;
         let publication = broker.publish(kind, channel, message);
@@ -172,10 +172,11 @@ impl Publisher<'_> {
             if reaches_others {
                 self.store.mailboxes.deliver(broker, delivery, Some(self.clients.worker() as u32));
             }
-            push(self.clients, delivery);
         }
+        push(self.clients, &publication.deliveries);
         let of_clients = publication.deliveries.iter().map(|it| it.push.bytes().saturating_mul(it.audience.len()));
-        let bytes = of_clients.sum::<usize>() + publication.nodes.len() * (channel.len() + message.len());
+        let of_nodes = publication.nodes.len() * (channel.len() + message.len());
+        let bytes = of_clients.sum::<usize>() + of_nodes + publication.steps;
         // No one counts the receivers: the message has no number.
         for (node, message) in posts(&publication, 0, &kind.known_name(channel), message) {
             self.store.mailboxes.tell_links_worker(WorkerMessage::Post(node, message));
@@ -263,6 +264,23 @@ mod tests {
             telling.step(&node.store, &mut clients);
             assert_eq!((told(&node).len(), telling.is_empty()), (expected, is_empty));
         }
+    }
+
+    #[test]
+    fn a_step_ends_by_what_it_takes_to_find_who_is_told() {
+        let node = IdleNode::open();
+        // Other channels, which look much the same.
+        let names: Vec<String> = (0..64).map(|n| format!("*{}{n:02}b", "a".repeat(100))).collect();
+        let wishes = names.iter().map(|name| Wish { name: name.as_bytes().into(), is_pattern: true, wanted: true });
+        node.store.broker.hear_interest(THERE, &Interest { number: 1, begins: true, wishes: wishes.collect() });
+        let (mut telling, mut clients) = (Telling::default(), Clients::new(0, node.store.clone()));
+        telling.messages(vec![ScriptMessage { channel: vec![b'a'; 200], ..message(1) }; 4]);
+        let mut steps = 0;
+        while !telling.is_empty() {
+            telling.step(&node.store, &mut clients);
+            steps += 1;
+        }
+        assert_eq!((steps, told(&node).len()), (4, 0));
     }
 
     #[test]
