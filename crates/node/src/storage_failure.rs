@@ -38,10 +38,11 @@ mod tests {
     fn what_passes_is_told_from_what_a_disk_says() {
         let path = || "shards/3".into();
         let io = |number: i32| Error::Io { path: path(), source: io::Error::from_raw_os_error(number) };
-        // ENOMEM, EMFILE, EINTR, EAGAIN; EIO.
+        // ENOMEM, ENFILE, EMFILE, EINTR, EAGAIN; EIO.
         for (error, state) in [
             (Error::Full { path: path() }, Some(DiskState::Full)),
             (io(12), Some(DiskState::Short)),
+            (io(23), Some(DiskState::Short)),
             (io(24), Some(DiskState::Short)),
             (io(4), Some(DiskState::Short)),
             (io(11), Some(DiskState::Short)),

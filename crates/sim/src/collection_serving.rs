@@ -123,6 +123,9 @@ pub fn serve(store: &mut Store, place: Place, out: &mut Outbox) -> Outcome {
         return Ok(());
     }
     blocked.expire(now.mono_us);
+    if let Some(look) = blocked.take_look(now) {
+        blocked.looked(look.step(), now);
+    }
     blocked.withdraw_lost(now.mono_us, |shard| core.shard(shard).is_some_and(|shard| shard.handle().leading()));
     for attempt in blocked.take_attempts() {
         let ticket = attempt.ticket;

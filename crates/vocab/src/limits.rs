@@ -69,8 +69,8 @@ pub const TRACKED_CLIENTS_PER_KEY: usize = 16_384;
 pub const TRACKED_PREFIXES_MAX: usize = 1024;
 /// Bytes of the prefixes of all clients of a node, each with 96 bytes for its place, beyond which no more are taken.
 pub const TRACKED_PREFIX_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Bytes of the keys that a node remembers for its clients' caches, each with 96 bytes for its place. Beyond, clients are told
-/// to forget keys.
+/// Bytes of the keys that a node remembers for its clients' caches, each with 96 bytes for its place, and 16 for each of its clients. Beyond,
+/// clients are told to forget keys.
 pub const TRACKED_KEY_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most bytes of keyspace events, and of changes of keys, that one entry tells of; each with 64 bytes for its place. Events beyond
 /// are lost; where changes are beyond, clients are told to forget all.
@@ -293,6 +293,15 @@ pub const BLOCKED_KEYS_AT_ONCE: usize = 256;
 pub const BLOCKED_KEYS_STEP_MAX: usize = 768;
 /// Most keys that entries have written and at which clients are looked for, in one turn of a worker.
 pub const BLOCKED_READY_KEYS_STEP_MAX: usize = 1024;
+/// How long what is pending in a group is not looked at again for clients that wait with CLAIM, in µs. Redis, where nothing else happens, looks as
+/// often.
+pub const CLAIM_LOOK_PAUSE_US: u64 = 100_000;
+/// For each row that was read for such clients, the worker has no other look made for so long, in µs: about ten times of what it takes.
+pub const CLAIM_LOOK_ROW_US: u64 = 10;
+/// Parts of such a look that a thread makes at a time: each is of one stream, and of up to 128 of its pending entries.
+pub const CLAIM_LOOK_PARTS_MAX: usize = 128;
+/// Most clients that one such look has tried.
+pub const CLAIM_TRIES_MAX: usize = 64;
 /// Keys whose time has come that one step of background collection removes.
 pub const EXPIRE_STEP_MAX: usize = 256;
 /// By when a large collection that is made in slices must be whole, in ms after it was begun.

@@ -1,5 +1,6 @@
 //! The clients that wait for keys of a worker's shards, and what is to be done for them: its shell does it.
 
+use super::claims::DueLook;
 use super::command::{BlockingCommand, StreamEnds};
 use super::expected::Expected;
 use super::queues::QueuePlace;
@@ -7,13 +8,14 @@ use super::waiters::{Answered, Attempt, Begin, End, Ended, Waiters, Withdrawn};
 use crate::awaited_keys::ReadyKey;
 use crate::outcome::NO_LEADER;
 use crate::shard::{Ticket, Write};
-use crate::{ShardHandle, SnapshotSpace};
+use crate::{Fault, ShardHandle, SnapshotSpace};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::vec::IntoIter;
 use storage::Snapshot;
 use vocab::limits::{
     BLOCKED_CLIENTS_STEP_MAX, BLOCKED_KEYS_AT_ONCE, BLOCKED_KEYS_STEP_MAX, BLOCKED_READY_KEYS_STEP_MAX,
+    CLAIM_LOOK_PARTS_MAX,
 };
 use vocab::{Moment, ShardId};
 
@@ -34,6 +36,44 @@ struct ReadingEnds {
     ends: StreamEnds,
 }
 
+/// A look at what is pending, for clients that wait with CLAIM: a thread makes it, some at a time.
+pub struct PendingLook {
+    due: DueLook,
+    /// As of the moment of the look.
+    rows: Box<dyn Snapshot>,
+    is_over: bool,
+}
+
+impl PendingLook {
+    fn begin(due: DueLook) -> Self {
+        let rows = due.shard.snapshot();
+        Self { due, rows, is_over: false }
+    }
+
+    /// Looks at some more. May wait for the disk.
+    #[must_use]
+    pub fn step(mut self) -> Self {
+        self.is_over = self.look_on().unwrap_or_else(|fault| {
+            log::error!("shard {}: what is pending in a stream cannot be read: {fault:?}", self.due.shard.id());
+            true
+        });
+        self
+    }
+
+    /// Whether that was all.
+    fn look_on(&mut self) -> Result<bool, Fault> {
+        let DueLook { shard, look, .. } = &mut self.due;
+        let now_ms = look.now_ms();
+        let mut space = SnapshotSpace::of(shard, &*self.rows, now_ms, 0);
+        for _ in 0..CLAIM_LOOK_PARTS_MAX {
+            if look.step(&mut space)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
 /// The clients that wait for keys of a worker's shards.
 pub struct Blocked {
     waiters: Waiters,
@@ -43,6 +83,8 @@ pub struct Blocked {
     written: VecDeque<WrittenKeys>,
     /// Clients whose streams' ends are read.
     reading: VecDeque<ReadingEnds>,
+    /// The look at what is pending that goes on.
+    looking: Option<PendingLook>,
     /// Answers of waits that have ended.
     ended: Vec<Ended>,
     /// Commands of clients whose shard is another one now, or led elsewhere.
@@ -66,6 +108,7 @@ impl Blocked {
             keys_at_once,
             written: VecDeque::new(),
             reading: VecDeque::new(),
+            looking: None,
             ended: Vec::new(),
             lost: Vec::new(),
             moved: VecDeque::new(),
@@ -86,12 +129,13 @@ impl Blocked {
             || self.waiters.is_changing()
             || !self.written.is_empty()
             || !self.reading.is_empty()
+            || self.looking.is_some()
             || !self.ended.is_empty()
             || !self.lost.is_empty()
             || !self.moved.is_empty()
     }
 
-    /// When the next wait ends, in µs of the steady clock.
+    /// When the next wait ends, or clients are to be looked after, in µs of the steady clock.
     #[must_use]
     pub fn deadline_us(&self) -> Option<u64> {
         self.waiters.deadline_us()
@@ -111,21 +155,41 @@ impl Blocked {
         handle: impl FnOnce(ShardId) -> Option<&'a Arc<ShardHandle>>,
     ) -> Answered {
         let answered = self.waiters.answered(ticket, reply, now.mono_us);
-        if answered == Answered::Waits(true)
-            && let Some((shard, command)) = self.waiters.floating(ticket)
+        if answered != Answered::Waits(true) {
+            return answered;
+        }
+        if let Some((shard, command)) = self.waiters.floating(ticket) {
+            let (is_long, ends) = (command.keys().len() > self.keys_at_once, StreamEnds::of(command.clone()));
+            if let Some(handle) = handle(shard) {
+                let (handle, rows) = (handle.clone(), handle.snapshot());
+                let reading = ReadingEnds { ticket: *ticket, handle, rows, now_ms: now.wall_ms, ends };
+                self.waiters.reads_ends(ticket);
+                if is_long {
+                    self.reading.push_back(reading);
+                } else {
+                    self.read_ends(reading, now.mono_us);
+                }
+            }
+        } else if let Some((shard, claiming)) = self.waiters.claiming(ticket)
             && let Some(handle) = handle(shard)
         {
-            let (is_long, ends) = (command.keys().len() > self.keys_at_once, StreamEnds::of(command.clone()));
-            let (handle, rows) = (handle.clone(), handle.snapshot());
-            let reading = ReadingEnds { ticket: *ticket, handle, rows, now_ms: now.wall_ms, ends };
-            self.waiters.reads_ends(ticket);
-            if is_long {
-                self.reading.push_back(reading);
-            } else {
-                self.read_ends(reading, now.mono_us);
-            }
+            self.waiters.begin_claim(ticket, claiming, handle, now);
         }
         answered
+    }
+
+    /// What a thread is to look at now, for clients that wait with CLAIM: then comes `looked`.
+    pub fn take_look(&mut self, now: Moment) -> Option<PendingLook> {
+        self.looking.take().or_else(|| self.waiters.begin_look(now).map(PendingLook::begin))
+    }
+
+    /// A thread has looked at what is pending.
+    pub fn looked(&mut self, look: PendingLook, now: Moment) {
+        if look.is_over || !self.waiters.is_wanted(&look.due) {
+            self.waiters.looked(&look.due, now);
+        } else {
+            self.looking = Some(look);
+        }
     }
 
     /// Reads where the streams of a client end, of very many some at a time. Its attempt has read their records: they are in memory.
@@ -281,10 +345,13 @@ impl Blocked {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::EncodedCommand;
     use crate::awaited_keys::{Awaited, Holds};
-    use crate::test_shard::empty_shard;
+    use crate::command::{Call, Handler, handler};
+    use crate::test_shard::{empty_shard, entry};
+    use crate::{EncodedCommand, Rules};
+    use resp::Reply;
     use storage::{EngineKind, RowCache, SharedResources, StorageOptions, open_engine};
+    use vocab::limits::CLAIM_LOOK_PAUSE_US;
 
     #[test]
     fn very_many_clients_of_slots_that_moved_are_routed_anew_some_at_a_time() {
@@ -416,5 +483,139 @@ mod tests {
         let ended: Vec<u32> = blocked.take_ended().iter().map(|ended| ended.ticket.connection).collect();
         assert_eq!((ended, shown(&blocked.take_attempts())), (vec![1], vec!["BLPOP last 0".to_owned()]));
         assert!(!blocked.has_work());
+    }
+
+    /// What a turn and a thread do for clients that wait with CLAIM, where a look has one part left.
+    fn look_whole(blocked: &mut Blocked, now: Moment) {
+        blocked.expire(now.mono_us);
+        if let Some(look) = blocked.take_look(now) {
+            blocked.looked(look.step(), now);
+        }
+        assert!(blocked.looking.is_none());
+    }
+
+    /// Applies a command at that time.
+    fn write(shard: &Arc<ShardHandle>, now_ms: u64, line: &str) {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        entry(shard, now_ms, |space| {
+            space.go_by(Rules::NEWEST);
+            let Some(Handler::Write(run)) = handler(resp::table::resolve(&args).unwrap()) else { panic!("{line}") };
+            run(&mut Call { args: &args, space, reply: &mut Reply::default() }).unwrap();
+        });
+    }
+
+    #[test]
+    fn who_waits_with_claim_is_tried_when_something_has_been_pending_for_long_enough() {
+        let (shard, _folder) = empty_shard(ShardId(3));
+        let at = |wall_ms: u64| Moment { wall_ms, mono_us: (wall_ms - 10_000) * 1000 };
+        for line in ["XGROUP CREATE s g 0 MKSTREAM", "XADD s 1 f v", "XADD s 2 f v"] {
+            write(&shard, 10_000, line);
+        }
+        write(&shard, 10_000, "XREADGROUP GROUP g other STREAMS s >");
+        let claim = "XREADGROUP GROUP g c COUNT 1 CLAIM 2000 BLOCK 0 STREAMS s >";
+        let mut blocked = Blocked::default();
+        let answers = |blocked: &mut Blocked, connection: u32, reply: &[u8], wall_ms: u64| {
+            blocked.answered(&ticket(connection), reply, at(wall_ms), |_| Some(&shard))
+        };
+        let tries = |blocked: &mut Blocked| -> Vec<u32> {
+            blocked.take_attempts().iter().map(|attempt| attempt.ticket.connection).collect()
+        };
+        let looks = |blocked: &mut Blocked, wall_ms: u64| {
+            look_whole(blocked, at(wall_ms));
+            tries(blocked)
+        };
+        for connection in 1..=3 {
+            assert_eq!(blocked.begin(&shard, ticket(connection), command(claim), 0), Begin::Propose);
+            assert_eq!(answers(&mut blocked, connection, b"*-1\r\n", 10_000), Answered::Waits(true));
+        }
+        // An entry has come, and another client has it.
+        blocked.keys_ready(vec![written("s", Some(Awaited::Stream))]);
+        assert_eq!(tries(&mut blocked), [1, 2, 3]);
+        (1..=3).for_each(|connection| _ = answers(&mut blocked, connection, b"*-1\r\n", 10_000));
+        assert_eq!(blocked.deadline_us(), Some(CLAIM_LOOK_PAUSE_US));
+        assert!(looks(&mut blocked, 10_100).is_empty());
+        assert_eq!(blocked.deadline_us(), Some(2_001_000));
+        assert!(looks(&mut blocked, 12_000).is_empty());
+        assert_eq!(looks(&mut blocked, 12_001), [1, 2], "there are two entries");
+        let claims = claim.replace(" BLOCK 0", "");
+        for (connection, wall_ms) in [(1, 12_002), (2, 12_003)] {
+            write(&shard, 12_001, &claims);
+            assert_eq!(answers(&mut blocked, connection, b"*1\r\n", 12_001), Answered::Deliver);
+            assert!(looks(&mut blocked, wall_ms).is_empty(), "there is no more");
+        }
+        assert_eq!(blocked.deadline_us(), Some(4_002_000));
+        // XNACK writes the record.
+        write(&shard, 12_004, "XNACK s g FAIL IDS 1 1");
+        blocked.keys_ready(vec![written("s", Some(Awaited::Stream))]);
+        assert_eq!(tries(&mut blocked), [3]);
+        assert_eq!(answers(&mut blocked, 3, b"*-1\r\n", 12_005), Answered::Waits(false));
+        // What finds nothing is not tried again at once, again and again.
+        assert_eq!((blocked.deadline_us(), looks(&mut blocked, 14_002)), (Some(4_002_000), vec![3]));
+        assert_eq!(answers(&mut blocked, 3, b"*-1\r\n", 14_002), Answered::Waits(false));
+        assert_eq!(blocked.deadline_us(), Some(4_002_000 + 2 * CLAIM_LOOK_PAUSE_US));
+        assert_eq!(looks(&mut blocked, 14_202), [3]);
+        assert_eq!(answers(&mut blocked, 3, b"*1\r\n", 14_202), Answered::Deliver);
+        assert_eq!((blocked.deadline_us(), blocked.is_idle()), (None, true));
+    }
+
+    #[test]
+    fn a_group_whose_clients_are_served_keeps_no_other_from_its_look() {
+        let (shard, _folder) = empty_shard(ShardId(3));
+        let at = |wall_ms: u64| Moment { wall_ms, mono_us: (wall_ms - 10_000) * 1000 };
+        for line in
+            ["XGROUP CREATE s g 0 MKSTREAM", "XGROUP CREATE s h 0", "XADD s 1 f v", "XADD s 2 f v", "XADD s 3 f v"]
+        {
+            write(&shard, 10_000, line);
+        }
+        for group in ["g", "h"] {
+            write(&shard, 10_000, &format!("XREADGROUP GROUP {group} other STREAMS s >"));
+        }
+        let mut blocked = Blocked::default();
+        let claim = "XREADGROUP GROUP g c COUNT 1 CLAIM 2000 BLOCK 0 STREAMS s >";
+        for (connection, line) in
+            [(1, claim), (2, claim), (3, claim), (4, "XREADGROUP GROUP h c CLAIM 2001 BLOCK 0 STREAMS s >")]
+        {
+            assert_eq!(blocked.begin(&shard, ticket(connection), command(line), 0), Begin::Propose);
+            blocked.answered(&ticket(connection), b"*-1\r\n", at(10_000), |_| Some(&shard));
+        }
+        let looks = |blocked: &mut Blocked, wall_ms: u64| -> Vec<u32> {
+            look_whole(blocked, at(wall_ms));
+            blocked.take_attempts().iter().map(|attempt| attempt.ticket.connection).collect()
+        };
+        for wall_ms in [10_100, 10_101] {
+            assert!(looks(&mut blocked, wall_ms).is_empty());
+        }
+        assert_eq!(looks(&mut blocked, 12_002), [1, 2, 3]);
+        write(&shard, 12_002, &claim.replace(" BLOCK 0", ""));
+        let answered = blocked.answered(&ticket(1), b"*1\r\n", at(12_003), |_| Some(&shard));
+        assert_eq!(answered, Answered::Deliver);
+        assert_eq!(looks(&mut blocked, 12_004), [4]);
+    }
+
+    #[test]
+    fn a_long_look_is_made_in_parts_and_ends_with_its_clients() {
+        const STREAMS: usize = CLAIM_LOOK_PARTS_MAX + 9;
+        let (shard, _folder) = empty_shard(ShardId(3));
+        let streams: Vec<String> = (0..STREAMS).map(|n| format!("s{n}")).collect();
+        let line =
+            format!("XREADGROUP GROUP g c CLAIM 1 BLOCK 0 STREAMS {}{}", streams.join(" "), " >".repeat(STREAMS));
+        for ends in [false, true] {
+            let mut blocked = Blocked::default();
+            assert_eq!(blocked.begin(&shard, ticket(1), command(&line), 0), Begin::Propose);
+            let now = Moment { wall_ms: 10_000, mono_us: 0 };
+            blocked.answered(&ticket(1), b"*-1\r\n", now, |_| Some(&shard));
+            let now = Moment { wall_ms: 10_100, mono_us: CLAIM_LOOK_PAUSE_US };
+            let look = blocked.take_look(now).unwrap();
+            assert!(blocked.take_look(now).is_none() && blocked.deadline_us().is_none(), "one is under way");
+            if ends {
+                blocked.end(&ticket(1), End::Gone);
+            }
+            blocked.looked(look.step(), now);
+            assert_eq!(blocked.looking.is_some(), !ends);
+            if !ends {
+                look_whole(&mut blocked, now);
+            }
+            assert_eq!(blocked.deadline_us().is_some(), !ends);
+        }
     }
 }

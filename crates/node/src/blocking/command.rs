@@ -1,7 +1,7 @@
 //! What a blocking command waits for, and for how long.
 
 use crate::awaited_keys::Awaited;
-use crate::command::{block_option, is_end, stream_end, timeout_of_ms, timeout_of_seconds};
+use crate::command::{Claiming, block_option, claiming, is_end, stream_end, timeout_of_ms, timeout_of_seconds};
 use crate::{EncodedCommand, Fault, KeyHash, KeyHashes, ReadSpace, key_hash};
 use resp::table::{CommandSpec, Group, KeyPlace, flag};
 use std::sync::Arc;
@@ -124,6 +124,16 @@ impl BlockingCommand {
     #[must_use]
     pub fn keys(&self) -> &[(KeyHash, Box<[u8]>)] {
         &self.keys
+    }
+
+    /// The same, to be kept.
+    pub(super) fn shared_keys(&self) -> Arc<[(KeyHash, Box<[u8]>)]> {
+        self.keys.clone()
+    }
+
+    /// What it asks for, if it says CLAIM.
+    pub(super) fn claiming(&self) -> Option<Claiming> {
+        if self.needs_keys() { claiming(&self.command.args()) } else { None }
     }
 
     /// The hashes of all keys of an attempt to run it, which is the whole of it or is about one of its keys.

@@ -3,20 +3,23 @@
 //! Invariants:
 //! - A client has at most one attempt under way, so it is never served twice.
 //! - Of those that wait for a key, one that came later is tried no earlier.
-//! - While a key holds something for which a client waits that has no attempt under way, the key is among `ready`.
+//! - While a key holds something for which a client waits that has no attempt under way, the key is among `ready`. What is pending in groups
+//!   does not count: for that there is `claims`.
 
+use super::claims::{Claims, DueLook};
 use super::command::{BlockingCommand, TOO_MANY_KEYS};
 use super::queues::{Joining, Leaving, QueuePlace, Queues, WaiterId};
 use crate::awaited_keys::{Awaited, AwaitedKeys, Holds, ReadyKey};
-use crate::{EncodedCommand, KeyHash, KeyHashes, Ticket, key_hash};
+use crate::command::Claiming;
+use crate::{EncodedCommand, KeyHash, KeyHashes, ShardHandle, Ticket, key_hash};
 use resp::Reply;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
-use vocab::ShardId;
 use vocab::limits::{
     BLOCKED_BYTES_MAX, BLOCKED_CLIENTS_STEP_MAX, BLOCKED_COMMAND_BYTES_MAX, BLOCKED_KEYS_LOOK, BLOCKED_KEYS_MAX,
 };
+use vocab::{Moment, ShardId};
 
 /// What is under way for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,6 +233,8 @@ pub struct Waiters {
     foreign: BTreeSet<KeyHash>,
     /// How many wait for keys of each shard.
     shards: BTreeMap<ShardId, usize>,
+    /// Those that wait with CLAIM.
+    claims: Claims,
 }
 
 impl Waiters {
@@ -251,6 +256,7 @@ impl Waiters {
             lost_shards: BTreeMap::new(),
             foreign: BTreeSet::new(),
             shards: BTreeMap::new(),
+            claims: Claims::default(),
         }
     }
 
@@ -277,10 +283,11 @@ impl Waiters {
         !self.ready_order.is_empty() || !self.retries.is_empty()
     }
 
-    /// When the next wait ends, in µs of the steady clock.
+    /// When the next wait ends, or clients that wait with CLAIM are to be looked after, in µs of the steady clock.
     #[must_use]
     pub fn deadline_us(&self) -> Option<u64> {
-        self.deadlines.first().map(|(until_us, _)| *until_us)
+        let ends_us = self.deadlines.first().map(|(until_us, _)| *until_us);
+        ends_us.into_iter().chain(self.claims.due_us()).min()
     }
 
     /// A client's command has come to its shard.
@@ -403,6 +410,7 @@ impl Waiters {
         if let Some(since) = waiter.since {
             self.needing.remove(&(since, id));
         }
+        self.claims.end(id);
         self.bytes -= self.queues.leave(Leaving {
             place: waiter.place,
             command: waiter.command.clone(),
@@ -445,6 +453,7 @@ impl Waiters {
         let serving = waiter.serving.take();
         let is_first = serving == Some(Serving::First);
         if !ticket.waits_after(reply) && (is_first || !waiter.command.stays_after(reply)) {
+            self.claims.served(id, now_us);
             let Some(served) = self.remove(id) else { return Answered::Deliver };
             if reply.first() == Some(&b'-') {
                 self.pass_on(&served, serving);
@@ -666,6 +675,42 @@ impl Waiters {
     pub(super) fn floating(&self, ticket: &Ticket) -> Option<(ShardId, &BlockingCommand)> {
         let waiter = self.waiters.get(&WaiterId::of(ticket))?;
         waiter.command.is_floating().then_some((waiter.shard, &waiter.command))
+    }
+
+    /// What a client asks for that waits with CLAIM.
+    #[must_use]
+    pub(super) fn claiming(&self, ticket: &Ticket) -> Option<(ShardId, Claiming)> {
+        let waiter = self.waiters.get(&WaiterId::of(ticket))?;
+        Some((waiter.shard, waiter.command.claiming()?))
+    }
+
+    /// A client that waits with CLAIM is looked after from now on.
+    pub(super) fn begin_claim(&mut self, ticket: &Ticket, claiming: Claiming, shard: &Arc<ShardHandle>, now: Moment) {
+        let id = WaiterId::of(ticket);
+        if let Some(waiter) = self.waiters.get(&id)
+            && let Some(place) = waiter.place
+        {
+            self.claims.begin((place, id), claiming, waiter.command.shared_keys(), shard, now);
+        }
+    }
+
+    /// The next look at what is pending that is due, if one is, and none is under way.
+    pub(super) fn begin_look(&mut self, now: Moment) -> Option<DueLook> {
+        self.claims.begin_look(now)
+    }
+
+    /// Whether clients wait for what a look finds.
+    pub(super) fn is_wanted(&self, due: &DueLook) -> bool {
+        self.claims.has_party(due.party)
+    }
+
+    /// The look is over: clients that can have some of what it found are tried.
+    pub(super) fn looked(&mut self, due: &DueLook, now: Moment) {
+        for id in self.claims.looked(due.party, &due.look, now) {
+            if self.waiters.get(&id).is_some_and(|waiter| waiter.serving.is_none()) {
+                self.retry_all(id);
+            }
+        }
     }
 
     /// Where the streams of a client end is being read: it is not tried, and does not end, before that is known.

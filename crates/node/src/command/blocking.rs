@@ -27,21 +27,21 @@ pub(super) const ROWS: &[HandlerRow] = &[
 
 const NEGATIVE: &str = "ERR timeout is negative";
 
-/// Where the timeout of a command over streams is: behind the option BLOCK.
+/// Where the timeout of a command over streams is: behind the option BLOCK, of several behind the last.
 pub(crate) fn block_option(args: &[&[u8]]) -> Option<usize> {
-    let mut at = 1;
+    let (mut at, mut found) = (1, None);
     while let Some(option) = args.get(at) {
         let is = |word: &str| option.eq_ignore_ascii_case(word.as_bytes());
         if is("STREAMS") {
-            return None;
+            break;
         }
         if is("BLOCK") {
-            return Some(at + 1);
+            found = Some(at + 1);
         }
         // Group and consumer may be called as an option is.
         at += if is("GROUP") { 3 } else { 1 };
     }
-    None
+    found
 }
 
 /// For how many ms a command waits whose timeout is in seconds; `None`: without a limit. The error is its reply.
@@ -163,6 +163,19 @@ fn brpoplpush(call: &mut WriteCall<'_>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_timeout_counts() {
+        for (line, expected) in [
+            ("XREAD BLOCK 5 STREAMS s $", Some(2)),
+            ("XREAD BLOCK 5 COUNT 1 BLOCK 0 STREAMS s $", Some(6)),
+            ("XREADGROUP GROUP BLOCK BLOCK STREAMS BLOCK >", None),
+            ("XREAD STREAMS BLOCK 0", None),
+        ] {
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            assert_eq!(block_option(&args), expected, "{line}");
+        }
+    }
 
     #[test]
     fn timeouts_are_read_as_redis_reads_them() {

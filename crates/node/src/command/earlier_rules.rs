@@ -43,6 +43,8 @@ fn what_the_fourth_rules_take_was_refused() {
         ("HSET h f v; HPEXPIREAT h 60 NX NX FIELDS 1 f", FIELDS, "*1 :2 "),
         ("HSET h f v; HGETEX h FIELDS 1 f EX 60", FIELDS, "*1 $1 v "),
         ("HSETEX h FIELDS 1 f v EX 60", FIELDS, ":1 "),
+        ("HSETEX h NX FIELDS 1 f v", "ERR unknown argument: NX", ":1 "),
+        ("HSETEX h XX FIELDS 1 f v", "ERR unknown argument: XX", ":0 "),
         ("ZADD z 5 m; ZUNION 1 z AGGREGATE COUNT WITHSCORES", "ERR syntax error", "*2 $1 m $1 1 "),
         ("ZADD z 5 m; ZINTERSTORE d 1 z AGGREGATE COUNT", "ERR syntax error", ":1 "),
     ] {

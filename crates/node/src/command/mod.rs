@@ -76,4 +76,4 @@ pub use set::SetCopy;
 pub(crate) use slot::slot_argument;
 pub use sort::sorted_copy;
 pub use steps::{PartLeft, Progress, ReplySteps, Rest, StoreRest, StoreSteps};
-pub(crate) use stream::{is_end, stream_end};
+pub(crate) use stream::{ClaimLook, Claiming, claiming, is_end, stream_end};

@@ -45,6 +45,13 @@ pub const SETTINGS: &[Setting] = &[
     )
     .fixed(),
     new(
+        "announce-database",
+        Text,
+        "",
+        "The address and port that clients of databases are told; empty: those that they connected to.",
+    )
+    .fixed(),
+    new(
         "sentinel-master-name",
         Text,
         "mymaster",

@@ -96,6 +96,7 @@ fn refuse(session: &mut Session, spec: Option<CommandId>, text: &str, host: &dyn
     } else {
         session.reject(spec, text, host, reply);
     }
+    session.pass_caching(spec.map(table::row), false, false);
     Admission::Answered(Effect::None)
 }
 
@@ -126,7 +127,6 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
         Admitted::Later => return Admission::Hold { until_ms: 0 },
         Admitted::Never => return refuse(session, Some(spec.id), out_of_room(host), host, reply),
     }
-    session.pass_caching(spec, matches!(role, Role::Multi), matches!(role, Role::Exec | Role::Discard));
     if spec.behaviour & (behaviour::LOGS_IN | behaviour::CHOOSES_DATABASE) != 0
         && let Some(until_ms) = held_until(session, spec, args, host)
     {
@@ -135,6 +135,8 @@ fn decide(session: &mut Session, row: Resolved, args: &[&[u8]], host: &dyn Host,
     if let Some(until_ms) = paused_until(session, spec, args, role, host) {
         return Admission::Hold { until_ms };
     }
+    // Once for each command, however often it was held.
+    session.pass_caching(Some(spec), matches!(role, Role::Multi), matches!(role, Role::Exec | Role::Discard));
     session.entry.began(spec.id);
     let mut ask = Ask { session, host, spec, args, reply };
     if ask.session.multi.is_some() && !spec.does(behaviour::IGNORES_MULTI) {

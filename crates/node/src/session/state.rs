@@ -314,11 +314,11 @@ impl Session {
         self.tracking.as_deref_mut()
     }
 
-    /// CLIENT CACHING is about the next command, or the whole of the next transaction: a command is admitted.
+    /// CLIENT CACHING is about the next command, or the whole of the next transaction: a command is admitted, or refused.
     #[inline]
-    pub(super) fn pass_caching(&mut self, spec: &CommandSpec, begins: bool, ends: bool) {
+    pub(super) fn pass_caching(&mut self, spec: Option<&CommandSpec>, begins: bool, ends: bool) {
         if let Some(mode) = &mut self.tracking {
-            let is_about_client = spec.name.starts_with("CLIENT|");
+            let is_about_client = spec.is_some_and(|spec| spec.name.starts_with("CLIENT|"));
             mode.pass(is_about_client, begins || self.multi.is_some() && !ends);
         }
     }
@@ -645,6 +645,9 @@ impl Session {
     /// admitted again.
     pub fn put_back(&mut self) {
         self.reply_mode = self.mode_before;
+        if let Some(mode) = &mut self.tracking {
+            mode.put_back();
+        }
         self.entry.put_back();
     }
 
@@ -699,6 +702,28 @@ impl Session {
     /// A write of this connection has been answered; its entry is `index` of `shard`, or an earlier one.
     pub fn wrote(&mut self, shard: ShardId, index: u64) {
         self.written.note(shard, index);
+    }
+
+    /// A write of this connection has been answered by another node, or this node does not lead the shard.
+    pub fn wrote_elsewhere(&mut self, shard: ShardId) {
+        self.written.note_elsewhere(shard);
+    }
+
+    /// A write of this connection has been answered that may be in any shard, whichever node leads it.
+    pub fn wrote_anywhere(&mut self) {
+        self.written.note_anywhere();
+    }
+
+    /// Whether this connection may have written to that shard.
+    #[must_use]
+    pub fn may_have_written(&self, shard: ShardId) -> bool {
+        self.written.may_be_in(shard)
+    }
+
+    /// Whether a write of this connection was answered before its entry was committed, and is not known to be applied.
+    #[must_use]
+    pub fn has_early(&self) -> bool {
+        !self.written.early().is_empty()
     }
 
     /// A write of this connection has been answered before its entry was committed. `is_applied` says of an earlier one of the

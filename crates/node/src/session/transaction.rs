@@ -97,10 +97,13 @@ impl Transaction {
     }
 
     /// The same where another node runs what is about data: it answers these commands in one array. What changes users stays
-    /// here: it has passwords.
+    /// here: it has passwords. So does WAIT, unless that node knows (`knows_written`) which entries have what the client has written.
     #[must_use]
-    pub fn for_other_node(mut self) -> Self {
-        let goes = |queued: &&mut Queued| queued.by == By::Shell && !queued.spec.does(behaviour::FOLLOWS_EXEC);
+    pub fn for_other_node(mut self, knows_written: bool) -> Self {
+        let stays = |queued: &Queued| {
+            queued.spec.does(behaviour::FOLLOWS_EXEC) || (!knows_written && commands::is_wait(queued.spec))
+        };
+        let goes = |queued: &&mut Queued| queued.by == By::Shell && !stays(queued);
         let of_shell = self.commands.iter_mut().filter(goes);
         of_shell.for_each(|queued| queued.by = By::Shard);
         self

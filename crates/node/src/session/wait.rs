@@ -6,13 +6,17 @@ use resp::{Reply, parse_integer};
 use vocab::ShardId;
 use vocab::limits::WAIT_SHARDS_MAX;
 
+/// Instead of an index: it is not known here in which entry the last write is. No follower holds that many.
+const NOT_KNOWN: u64 = u64::MAX;
+
 /// How far a connection has written: by shard, the highest index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// In order of the shards' ids.
+    /// In order of the shards' ids. `NOT_KNOWN` stays until `look_up`, for no later write here says where an earlier one elsewhere is.
     shards: Vec<(ShardId, u64)>,
     /// Of a shard of which a write was answered before it was committed: the entry of the last one. In order of the shards' ids.
     early: Vec<EntryId>,
+    /// There is more than is remembered.
     beyond: bool,
     /// The shards are not those that were written to, but all that this node led at a moment.
     is_of_led: bool,
@@ -25,6 +29,41 @@ impl Written {
             Ok(at) => self.shards[at].1 = self.shards[at].1.max(index),
             Err(at) if self.shards.len() < WAIT_SHARDS_MAX => self.shards.insert(at, (shard, index)),
             Err(_) => self.beyond = true,
+        }
+    }
+
+    /// A write to that shard has been answered by another node, or by this one, which leads it no longer: this node does not know in which
+    /// entry it is.
+    pub(super) fn note_elsewhere(&mut self, shard: ShardId) {
+        self.note(shard, NOT_KNOWN);
+    }
+
+    /// A write has been answered that may be in any shard, of which this node does not lead all.
+    pub(super) fn note_anywhere(&mut self) {
+        self.beyond = true;
+    }
+
+    /// Whether something may have been written to that shard, for all that is remembered.
+    pub(super) fn may_be_in(&self, shard: ShardId) -> bool {
+        self.beyond || self.counted_shards().any(|counted| counted == shard)
+    }
+
+    /// What counts is what was written to that shard, which has all of the client's keys by now.
+    pub fn narrow(&mut self, shard: ShardId) {
+        let is_any = self.beyond || !self.shards.is_empty() || !self.early.is_empty();
+        self.shards.retain(|(of, _)| *of == shard);
+        // The keys may have been another shard's when they were written.
+        if self.beyond || (is_any && self.shards.is_empty()) {
+            self.beyond = false;
+            self.note(shard, NOT_KNOWN);
+        }
+    }
+
+    /// Where it is not known in which entry something was written: `last` tells of a shard that this node leads an entry behind all that
+    /// was answered before.
+    pub fn look_up(&mut self, last: impl Fn(ShardId) -> Option<u64>) {
+        for (shard, index) in self.shards.iter_mut().filter(|(_, index)| *index == NOT_KNOWN) {
+            *index = last(*shard).unwrap_or(NOT_KNOWN);
         }
     }
 
@@ -64,15 +103,16 @@ impl Written {
         self.note_early(entry, |_| true);
     }
 
-    /// Waits for entry `index` of a shard, if that is later.
+    /// Waits for entry `index` of a shard, if that is later. It is behind all that was written there before.
     pub fn raise(&mut self, shard: ShardId, index: u64) {
+        self.look_up(|of| (of == shard).then_some(index));
         self.note(shard, index);
     }
 
-    /// Waits for entry `index` of a shard that this node leads.
-    pub fn raise_while_led(&mut self, shard: ShardId, index: u64) {
+    /// Waits for all that was written to a shard that this node leads.
+    pub fn wait_while_led(&mut self, shard: ShardId) {
         self.is_of_led = true;
-        self.note(shard, index);
+        self.note(shard, NOT_KNOWN);
     }
 
     /// Whether they are all that this node led. Which of them counts it does not know: the wait is another node's once it leads one no more.
@@ -81,7 +121,7 @@ impl Written {
         self.is_of_led
     }
 
-    /// The shards, and the index that counts in each.
+    /// The shards, and the index that counts in each: one that no follower holds, where it is not known.
     #[must_use]
     pub fn shards(&self) -> &[(ShardId, u64)] {
         &self.shards
@@ -112,7 +152,8 @@ impl Written {
 ///
 /// The answer is the lowest number over all shards of `written`. If that is empty, it is the lowest over all shards that
 /// this node leads of the followers that are alive. A shard that this node no longer leads counts 0: this node does not
-/// know. So does one in which a write was answered before it was committed, and then lost with its leader.
+/// know. So does one in which another node has answered a write, until `look_up`, and one in which a write was answered before it
+/// was committed, and then lost with its leader.
 #[derive(Clone, Debug)]
 pub struct WaitFor {
     /// The command, for counting it.
@@ -190,6 +231,43 @@ mod tests {
         written.note(ShardId(7), 6);
         assert!(written.beyond() && written.shards().len() == WAIT_SHARDS_MAX);
         assert_eq!(written.shards()[1], (ShardId(7), 6));
+    }
+
+    #[test]
+    fn of_what_another_node_has_answered_the_entry_is_not_known() {
+        let mut written = Written::default();
+        written.note(ShardId(7), 3);
+        written.note_elsewhere(ShardId(7));
+        // This node leads it now: that says nothing of what was answered elsewhere.
+        written.note(ShardId(7), 5);
+        assert_eq!(written.shards(), [(ShardId(7), NOT_KNOWN)]);
+        written.look_up(|_| None);
+        assert_eq!(written.shards(), [(ShardId(7), NOT_KNOWN)]);
+        let mut synced = written.clone();
+        synced.raise(ShardId(7), 8);
+        assert_eq!(synced.shards(), [(ShardId(7), 8)]);
+        written.look_up(|shard| (shard == ShardId(7)).then_some(9));
+        written.look_up(|_| Some(12));
+        assert_eq!(written.shards(), [(ShardId(7), 9)]);
+    }
+
+    #[test]
+    fn of_a_database_the_shard_of_its_keys_counts() {
+        let index = |written: &Written| {
+            let mut own = written.clone();
+            own.narrow(ShardId(7));
+            assert!(!own.beyond() && own.shards().iter().all(|(shard, _)| *shard == ShardId(7)));
+            own.shards().first().map(|(_, index)| *index)
+        };
+        let mut written = Written::default();
+        assert_eq!((index(&written), written.may_be_in(ShardId(7))), (None, false));
+        written.note(ShardId(3), 9);
+        // It may have had the keys.
+        assert_eq!((index(&written), written.may_be_in(ShardId(7))), (Some(NOT_KNOWN), false));
+        written.note(ShardId(7), 5);
+        assert_eq!((index(&written), written.may_be_in(ShardId(7))), (Some(5), true));
+        written.note_anywhere();
+        assert_eq!((index(&written), written.may_be_in(ShardId(8))), (Some(NOT_KNOWN), true));
     }
 
     #[test]

@@ -92,6 +92,13 @@ impl Followers {
         if told.keeps(entry) { told.with(entry.index) } else { 0 }
     }
 
+    /// The entry that was applied last, if this replica leads in its term: all that leaders before have committed is before it.
+    #[must_use]
+    pub fn applied_in_own_term(&self) -> Option<u64> {
+        let told = self.told.lock();
+        (told.term > 0 && told.term == told.applied_term).then_some(told.applied_index)
+    }
+
     /// Whether that entry is in the log of this replica: it leads in the entry's term, or has applied it.
     #[must_use]
     pub fn keeps(&self, entry: EntryId) -> bool {
@@ -161,6 +168,22 @@ mod tests {
             assert_eq!([101, 102].map(|index| followers.has_applied(entry(index, 5))), expected.map(|held| held > 0));
             assert_eq!(followers.with(150), 2, "of what is applied the index says enough");
         }
+    }
+
+    /// What a new leader had applied before may lack entries that the one before has committed.
+    #[test]
+    fn what_a_leader_has_applied_is_all_once_an_entry_of_its_term_is() {
+        let followers = Followers::default();
+        apply(&followers, 90..=100, 5);
+        assert_eq!(followers.applied_in_own_term(), None, "it does not lead");
+        followers.tell(6, vec![100, 100]);
+        assert_eq!(followers.applied_in_own_term(), None);
+        apply(&followers, 101..=102, 5);
+        assert_eq!(followers.applied_in_own_term(), None);
+        apply(&followers, 103..=103, 6);
+        assert_eq!(followers.applied_in_own_term(), Some(103));
+        followers.tell(0, Vec::new());
+        assert_eq!(followers.applied_in_own_term(), None, "it leads no more");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use super::connection::RunningTransaction;
 use super::deed::Deed;
 use super::message_send::publish_and_wait;
-use super::replica_count::replicas_that_hold;
+use super::replica_count::{look_up, narrow, replicas_that_hold};
 use crate::api::{Routed, StoreRequest, route, run_on_store};
 use crate::mailbox::{StoreAnswers, WorkerMessage};
 use crate::os::steady_us;
@@ -56,7 +56,10 @@ pub(super) fn begin(
             }
             None => match published_kind(spec, session.keyspace()) {
                 Some(kind) => Question::Publish(kind, command.clone()),
-                None => Question::Wait(session.wait_for(spec, &args)),
+                None => Question::Wait(session.wait_for(spec, &args).map(|mut wait| {
+                    narrow(store, session, &mut wait.written);
+                    wait
+                })),
             },
         }
     };
@@ -80,7 +83,10 @@ fn answer(store: &Arc<NodeShared>, question: Question, ticket: Ticket, left: &mu
     let mut reply = Reply::new(ticket.proto);
     reply.limit(*left);
     match question {
-        Question::Wait(Ok(wait)) => wait.answer(false, replicas_that_hold(store, &wait), &mut reply),
+        Question::Wait(Ok(mut wait)) => {
+            look_up(store, &mut wait.written);
+            wait.answer(false, replicas_that_hold(store, &wait), &mut reply);
+        }
         Question::Wait(Err(text)) => reply.error(text),
         Question::Publish(kind, command) => return publish_and_wait(store, kind, &command.args(), ticket),
         Question::Change(spec, command, deed) => {

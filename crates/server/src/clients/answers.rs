@@ -3,7 +3,7 @@
 use super::connection::{Connection, RunningTransaction};
 use super::forwarded::{Deed, Forwarded};
 use super::forwarding::Kept;
-use super::replica_count::is_applied;
+use super::replica_count::{is_applied, leader_knows_written};
 use super::store_setting::set_for_store;
 use crate::os::{SteadyTime, steady_us};
 use crate::shared::NodeShared;
@@ -29,6 +29,7 @@ pub(super) fn outcome_for(
 
 /// This node has stopped leading, and has not made a request: it is to be sent to the node that leads. Or else its answer.
 pub(super) fn hand_on(
+    store: &NodeShared,
     connection: &mut Connection,
     ticket: &Ticket,
     (spec, kept): (&'static CommandSpec, Kept),
@@ -45,7 +46,8 @@ pub(super) fn hand_on(
             Forwarded { deed: Deed::Watch, ..Forwarded::command(*ticket, spec, &command.args(), now_us) }
         }
         Kept::Transaction(transaction) if transaction.watches().is_empty() => {
-            let transaction = transaction.for_other_node();
+            let knows_written = leader_knows_written(store, connection, &transaction);
+            let transaction = transaction.for_other_node(knows_written);
             let script_user = connection.session.script_user().map(|user| user.name().clone());
             let request = Forwarded::transaction(*ticket, &transaction, now_us);
             if let Some(running) = &mut connection.transaction {
@@ -77,7 +79,6 @@ pub(super) fn answer_transaction(
     let ns = connection.begun_at(ticket.sequence).map_or(0, |at| SteadyTime::now().ns_since(at));
     let effect = running.transaction.answer(&mut connection.session, &**store, answers, ns, &mut whole);
     if matches!(effect, session::Effect::ReplyOnceKnown { .. }) {
-        note_written(store, connection, ticket);
         connection.confirms(ticket.sequence);
         let answered = Answered { ticket: *ticket, reply: whole.buf };
         if let Some(answered) = store.broker.wait(answered, steady_us()) {
@@ -94,7 +95,6 @@ pub(super) fn answer_transaction(
         connection.session.close();
     }
     connection.answer(ticket.sequence, Cow::Owned(whole.buf));
-    note_written(store, connection, ticket);
     note_script(store, connection, ticket);
 }
 
@@ -142,20 +142,44 @@ fn note_script(store: &NodeShared, connection: &mut Connection, ticket: &Ticket)
     store.known().handle_of(ticket.slot).into_iter().for_each(|handle| connection.scripts.answered(handle));
 }
 
-/// What the connection has written may be in any shard, as that of FLUSHALL: this node knows of those that it leads.
+/// What the connection has written may be in any shard, as that of FLUSHALL: this node knows of those that it leads. A client of a
+/// database may ask for one that another node leads.
 fn note_written_anywhere(store: &NodeShared, connection: &mut Connection) {
+    if connection.is_of_database() && !store.is_alone() {
+        connection.wrote_anywhere();
+    }
     for handle in store.known().data_handles().filter(|handle| handle.leading()) {
         connection.session.wrote(handle.id(), handle.engine().applied_index());
     }
 }
 
+/// A transaction has run, before what follows it: WAIT among that counts what is applied by then. If it writes nothing, no other node
+/// has noted anything.
+pub(super) fn note_transaction(
+    store: &NodeShared,
+    connection: &mut Connection,
+    running: &RunningTransaction,
+    ticket: &Ticket,
+) {
+    let transaction = &running.transaction;
+    let is_led = store.known().handle_of(ticket.slot).is_some_and(|handle| handle.leading());
+    if transaction.slot().is_some() && (is_led || transaction.has_writes()) {
+        note_written(store, connection, ticket);
+    }
+}
+
 /// What the connection has written is in the entry that was applied last in the shard, or before it; or else, if it was not waited
 /// for, in the entry of which the answer tells: for WAIT.
-pub(super) fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
+fn note_written(store: &NodeShared, connection: &mut Connection, ticket: &Ticket) {
     let known = store.known();
     let handle = known.handle_of(ticket.slot);
-    if let Some(handle) = handle {
-        connection.session.wrote(handle.id(), handle.engine().applied_index());
+    match handle {
+        Some(handle) if handle.leading() => {
+            connection.session.wrote(handle.id(), handle.engine().applied_index());
+            connection.wrote_here(ticket.slot);
+        }
+        // What a follower has applied may be less than what was answered.
+        _ => known.shard_of(ticket.slot).into_iter().for_each(|shard| connection.session.wrote_elsewhere(shard)),
     }
     if let Some(entry) = ticket.early {
         connection.session.wrote_early(entry, |before| is_applied(store, before));

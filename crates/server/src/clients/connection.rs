@@ -211,6 +211,27 @@ impl Connection {
         self.forwarding.as_ref().is_some_and(|forwarding| forwarding.early_is_elsewhere(slot))
     }
 
+    /// This node has answered the connection's last write to that slot.
+    pub(super) fn wrote_here(&mut self, slot: Slot) {
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.wrote_here(slot);
+        }
+    }
+
+    /// What the connection has written may be in any shard.
+    pub(super) fn wrote_anywhere(&mut self) {
+        self.session.wrote_anywhere();
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.wrote_anywhere();
+        }
+    }
+
+    /// Whether each leader of that slot knows what has become of what the connection has written: no write was answered before it was
+    /// committed, or all such ones are known to be applied.
+    pub(super) fn is_settled_in(&self, slot: Slot) -> bool {
+        !self.session.has_early() && !self.early_is_elsewhere(slot)
+    }
+
     /// What it watches is watched no longer, unless its commands are queued.
     pub(super) fn end_watches_elsewhere(&mut self) {
         if self.watches_elsewhere() != Watches::None && !self.session.in_multi() {
@@ -442,9 +463,8 @@ impl Connection {
         if push.bytes() < PIECE_BYTES_MIN || self.pushes_behind() {
             return self.push(|proto, output| push.write(proto, output));
         }
-        let (first, rest) = push.parts(self.session.proto());
-        self.output.put(Cow::Borrowed(&[first]));
-        self.output.put_piece(rest);
+        self.output.put(Cow::Owned(push.head(self.session.proto())));
+        self.output.put_piece(push.body());
     }
 
     /// Puts what the client is told of keys that it may have cached behind the replies that are under way, since these may show

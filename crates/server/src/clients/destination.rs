@@ -86,7 +86,11 @@ pub(super) fn slot_elsewhere(turn: &Turn<'_>, request: Request<'_>) -> Option<Sl
             return None;
         }
     }
-    let reads_here = !spec.is_write() && client.session.consistency_for(spec, args).allows_followers();
+    // Of keys of databases BCAST is told by their leaders alone: a follower may answer what is older than what was told, and the client would keep it.
+    let is_told_by_leaders =
+        || client.session.tracking_elsewhere().is_some_and(|tracking| tracking.options.is_broadcast);
+    let reads_here =
+        !spec.is_write() && client.session.consistency_for(spec, args).allows_followers() && !is_told_by_leaders();
     let slot = match handler(spec) {
         Some(Handler::Store(handler)) => handler.slot(args),
         _ => {

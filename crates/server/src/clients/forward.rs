@@ -15,6 +15,7 @@ use super::large_request::BackAgain;
 use super::letters::Letter;
 use super::monitor::show_line;
 use super::registry::{ClientId, Clients};
+use super::replica_count::leader_knows_written;
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
 use super::turn::{Step, Turn};
@@ -101,7 +102,8 @@ pub(super) fn transaction(turn: &mut Turn<'_>, id: usize, transaction: Transacti
     }
     let Some(ticket) = begin(turn, Request { id, spec, args: &[b"exec"] }, slot) else { return turn.stall(id) };
     let Some(connection) = turn.clients.get_mut(id) else { return Step::Next };
-    let transaction = transaction.for_other_node();
+    let knows_written = leader_knows_written(&turn.requests.store, connection, &transaction);
+    let transaction = transaction.for_other_node(knows_written);
     let mut forwarded = Forwarded::transaction(ticket, &transaction, steady_us());
     if let Watches::At(node) = std::mem::take(&mut connection.forwarding().watches) {
         forwarded.deed = Deed::WatchedExec(node);
@@ -202,10 +204,13 @@ impl<'a> Forwarder<'a> {
         {
             return self.not_executed(&request.ticket);
         }
-        if let Deed::Wait { is_of_disk } = request.deed
-            && !forwarding.knows_early(request.ticket.slot, node)
-        {
-            return self.not_known_to_be_held(&request.ticket, is_of_disk);
+        if let Deed::Wait { is_of_disk } = request.deed {
+            let slot = request.ticket.slot;
+            let knows = forwarding.knows_early(slot, node)
+                && (forwarding.knows_written(slot, node) || !self.may_have_written(client, slot));
+            if !knows {
+                return self.not_known_to_be_held(&request.ticket, is_of_disk);
+            }
         }
         if is_new {
             self.call(client, node);
@@ -221,6 +226,13 @@ impl<'a> Forwarder<'a> {
         }
     }
 
+    /// Whether a client may have written to the shard of a slot.
+    fn may_have_written(&mut self, client: ClientId, slot: Slot) -> bool {
+        let shard = self.store.known().shard_of(slot);
+        let session = self.clients.find(client).map(|connection| &connection.session);
+        shard.zip(session).is_none_or(|(shard, session)| session.may_have_written(shard))
+    }
+
     /// A request that no leader has made, and none is to make.
     fn not_made(&mut self, ticket: &Ticket) {
         let mut reply = Reply::new(ticket.proto);
@@ -228,7 +240,7 @@ impl<'a> Forwarder<'a> {
         self.clients.deliver_owned(ticket, reply.buf);
     }
 
-    /// WAIT or WAITAOF behind a write that may have been lost with another leader.
+    /// WAIT or WAITAOF behind a write that may have been lost with another leader, or of which the one that is asked does not know.
     fn not_known_to_be_held(&mut self, ticket: &Ticket, is_of_disk: bool) {
         let mut reply = Reply::new(ticket.proto);
         if is_of_disk {
@@ -317,7 +329,7 @@ impl<'a> Forwarder<'a> {
                 // What is left of an answer is no answer by itself.
                 Some(Answer::Reply(request, reply)) if is_rest => {
                     self.end_overtaken(client, &request.ticket);
-                    self.deliver(client, request, reply, is_untold);
+                    self.deliver((client, node), request, reply, is_untold);
                 }
                 None => break,
                 Some(Answer::Reply(request, reply)) => {
@@ -361,9 +373,19 @@ impl<'a> Forwarder<'a> {
         tell_here(&self.store, self.clients, &told);
     }
 
-    /// Delivers an answer, or the rest of it. What a node that does not tell of changes has answered is not to be cached.
-    fn deliver(&mut self, client: ClientId, request: Forwarded, reply: Vec<u8>, is_untold: bool) {
+    /// Delivers the answer of a node, or the rest of it. What a node that does not tell of changes has answered is not to be cached.
+    fn deliver(&mut self, (client, node): (ClientId, NodeId), request: Forwarded, reply: Vec<u8>, is_untold: bool) {
+        let (slot, is_noted) = (request.ticket.slot, request.is_noted_by(&reply));
+        if request.is_write()
+            && let Some(shard) = self.store.known().shard_of(slot)
+            && let Some(connection) = self.clients.find(client)
+        {
+            connection.session.wrote_elsewhere(shard);
+        }
         self.clients.deliver_owned(&request.ticket, reply);
+        if is_noted && let Some(forwarding) = self.forwarding(client) {
+            forwarding.note_written(slot, node);
+        }
         if is_untold && request.tracking.is_some() {
             self.forget(client, None);
         }
@@ -402,7 +424,7 @@ impl<'a> Forwarder<'a> {
         if is_early && let Some(forwarding) = self.forwarding(client) {
             forwarding.note_early(request.ticket.slot, node);
         }
-        self.deliver(client, request, reply, is_untold);
+        self.deliver((client, node), request, reply, is_untold);
         true
     }
 
@@ -758,6 +780,38 @@ mod tests {
             if is_lost {
                 fixture.forwarder().node_lost(THERE);
             }
+            let wait = fixture.request(Deed::Wait { is_of_disk: false });
+            fixture.forwarding().wait(wait);
+            fixture.forwarder().send_next(client, sent_to);
+            assert_eq!(fixture.told(), told, "case {i}");
+        }
+    }
+
+    /// A node counts who holds what it has answered itself; if that is nothing, all that it leads.
+    #[test]
+    fn a_node_that_missed_the_last_write_does_not_say_who_holds_it() {
+        // Which node was sent a write before, what `THERE` answers to the last one, where WAIT goes, and what its client is told.
+        let cases = [
+            (THERE, "+OK\r\n", THERE, ""),
+            (THERE, "+OK\r\n", ELSEWHERE, ""),
+            (ELSEWHERE, "+OK\r\n", ELSEWHERE, ":0\r\n"),
+            (ELSEWHERE, "+OK\r\n", THERE, ""),
+            (THERE, "-ERR no\r\n", THERE, ":0\r\n"),
+        ];
+        for (i, (before, answer, sent_to, told)) in cases.into_iter().enumerate() {
+            let mut fixture = Fixture::new();
+            let (first, client) = (fixture.request(Deed::Write), fixture.client());
+            let durability = Durability::of_settings(&fixture.node.store.config);
+            for node in [THERE, ELSEWHERE] {
+                let place = fixture.clients.upstreams.begin(client);
+                fixture.forwarding().begin(node, place, durability);
+            }
+            let answered = first.ticket;
+            fixture.forwarding().to(before).unwrap().send(first);
+            fixture.clients.deliver(&answered, b"+OK\r\n");
+            let last = fixture.request(Deed::Write);
+            assert!(fixture.forwarder().answered(client, THERE, last, answer.as_bytes().to_vec(), false));
+            assert_eq!(fixture.told(), format!("+OK\r\n{answer}"), "case {i}");
             let wait = fixture.request(Deed::Wait { is_of_disk: false });
             fixture.forwarding().wait(wait);
             fixture.forwarder().send_next(client, sent_to);

@@ -113,6 +113,18 @@ impl Forwarded {
         self.ticket.durability()
     }
 
+    /// Whether it may write.
+    pub(super) fn is_write(&self) -> bool {
+        matches!(self.deed, Deed::Write | Deed::WatchedExec(_))
+    }
+
+    /// Whether the node that answers it so has noted, for WAIT, in which entry it is.
+    pub(super) fn is_noted_by(&self, answer: &[u8]) -> bool {
+        // A transaction may have been refused before a shard had it.
+        let is_run = self.answers == 1 || !matches!(answer, [b'*', b'-', ..] | [b'_', ..]);
+        self.is_write() && is_run && !answer.starts_with(b"-")
+    }
+
     /// Whether it can be made again after it may have been made.
     pub(super) fn is_repeatable(&self) -> bool {
         matches!(self.deed, Deed::Read | Deed::Watch | Deed::Wait { .. })

@@ -61,6 +61,8 @@ pub(super) struct Forwarding {
     /// By slot, the node that has answered the client's last write before it was committed, and so knows whether it is lost. None: the
     /// connection over which it was written is gone.
     early: BTreeMap<Slot, Option<NodeId>>,
+    /// By slot, the node that has answered the client's last write there, over the connection that there is.
+    written: BTreeMap<Slot, NodeId>,
 }
 
 impl Forwarding {
@@ -181,6 +183,7 @@ impl Forwarding {
             self.watches = Watches::Lost;
         }
         self.early.values_mut().filter(|at| **at == Some(upstream.node)).for_each(|at| *at = None);
+        self.written.retain(|_, at| *at != upstream.node);
         Some(upstream)
     }
 
@@ -202,6 +205,28 @@ impl Forwarding {
     /// Whether that node may say who holds what was written to that slot.
     pub(super) fn knows_early(&self, slot: Slot, node: NodeId) -> bool {
         self.early.get(&slot).is_none_or(|at| *at == Some(node))
+    }
+
+    /// A node has answered the last write to a slot, and noted which entry it is in.
+    pub(super) fn note_written(&mut self, slot: Slot, node: NodeId) {
+        self.written.insert(slot, node);
+    }
+
+    /// This node has answered the last write to a slot.
+    pub(super) fn wrote_here(&mut self, slot: Slot) {
+        self.written.remove(&slot);
+    }
+
+    /// The last write to any slot may have been answered here.
+    pub(super) fn wrote_anywhere(&mut self) {
+        self.written.clear();
+    }
+
+    /// Whether that node may say who holds what was written to that slot: it has answered the last write, or none, and counts all that it
+    /// leads then.
+    pub(super) fn knows_written(&self, slot: Slot, node: NodeId) -> bool {
+        let has_noted = |upstream: &Upstream| upstream.node == node && upstream.has_written();
+        self.written.get(&slot) == Some(&node) || !self.upstreams.iter().any(has_noted)
     }
 
     /// Nothing is watched any more.

@@ -49,7 +49,7 @@ pub(super) fn waits_on(store: &NodeShared, connection: &mut Connection, ticket: 
     }
     connection.go_on_blocking(moved);
     if let Some(spec) = command.spec() {
-        hand_on(connection, &ticket, (spec, Kept::Command(command)));
+        hand_on(store, connection, &ticket, (spec, Kept::Command(command)));
     }
     WaitsOn::AtAnother
 }

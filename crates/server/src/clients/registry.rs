@@ -1,7 +1,7 @@
 //! The connections of a worker: which of them have something to read, to send, or wait.
 
 use super::after_exec;
-use super::answers::{answer_command, answer_transaction, hand_on, note_written, outcome_for};
+use super::answers::{answer_command, answer_transaction, hand_on, note_transaction, outcome_for};
 use super::blocking_request::BlockingRequest;
 pub(super) use super::client_id::ClientId;
 use super::complaints::Complaints;
@@ -643,7 +643,12 @@ impl Clients {
         }
         if let Some(connection) = self.find(unsent.to) {
             connection.take_back(&unsent.bytes, unsent.broken);
+            // What is sent at once leaves nothing by which the next flush would notice that the client takes more.
+            if connection.goes_on() {
+                self.ready.push(unsent.to.id);
+            }
             self.touch(unsent.to.id);
+            self.go_on(unsent.to.id);
         }
     }
 
@@ -734,7 +739,7 @@ impl Clients {
             match outcome_for(connection, ticket, &reply) {
                 Some((Outcome::NotMade, spec)) => {
                     if let Some(kept) = kept {
-                        let Some(answer) = hand_on(connection, ticket, (spec, kept)) else {
+                        let Some(answer) = hand_on(&self.store, connection, ticket, (spec, kept)) else {
                             return self.upstreams.wait(ticket.into());
                         };
                         reply = Cow::Owned(answer);
@@ -761,7 +766,7 @@ impl Clients {
         }
         match connection.transaction.take_if(|running| running.sequence == ticket.sequence) {
             Some(running) => {
-                note_written(&self.store, connection, ticket);
+                note_transaction(&self.store, connection, &running, ticket);
                 if after_exec::begin(&self.store, &connection.session, &running, *ticket, &reply) {
                     connection.transaction = Some(running);
                     return;

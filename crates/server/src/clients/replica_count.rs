@@ -1,9 +1,34 @@
 //! How many replicas hold what a client has written.
 
+use super::connection::Connection;
 use crate::shared::NodeShared;
-use node::session::WaitFor;
+use node::session::{Session, Transaction, WaitFor, Written};
 use node::{EntryId, ShardHandle};
-use vocab::ShardId;
+use vocab::{ShardId, Slot};
+
+/// What counts for a client of a database is what it has written to the database that it has chosen.
+pub(super) fn narrow(store: &NodeShared, session: &Session, written: &mut Written) {
+    let Some(database) = session.keyspace().database() else { return };
+    let known = store.known();
+    let shard = known.shard_of(known.databases.place_of(database).slot());
+    shard.into_iter().for_each(|shard| written.narrow(shard));
+}
+
+/// Where another node has answered what a client has written to a shard that this one leads: what is applied by now counts.
+pub(super) fn look_up(store: &NodeShared, written: &mut Written) {
+    let known = store.known();
+    written.look_up(|shard| known.handle(shard)?.followers().applied_in_own_term());
+}
+
+/// Whether the node that runs a transaction knows then which entries have all that the client has written to its database: it is
+/// about the database's shard, and no write was answered before it was committed.
+pub(super) fn leader_knows_written(store: &NodeShared, connection: &Connection, transaction: &Transaction) -> bool {
+    let Some(database) = connection.session.keyspace().database() else { return false };
+    let known = store.known();
+    let slot = known.databases.place_of(database).slot();
+    let is_of_its_shard = |of: Slot| known.shard_of(of) == known.shard_of(slot);
+    transaction.slot().is_some_and(is_of_its_shard) && connection.is_settled_in(slot)
+}
 
 /// How many followers hold what a client has written: the fewest over all its shards.
 pub(super) fn replicas_that_hold(store: &NodeShared, wait: &WaitFor) -> u64 {

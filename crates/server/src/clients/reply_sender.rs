@@ -269,7 +269,29 @@ fn is_for_thread(connection: &Connection) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::send_queue::Unsent;
     use super::*;
+    use crate::testing::IdleNode;
+    use node::session::Keyspace;
+
+    /// What the thread gives back may leave nothing to be sent: its client takes more, which no flush notices.
+    #[test]
+    fn a_request_that_waits_for_room_goes_on_once_what_was_given_back_is_sent() {
+        let node = IdleNode::open();
+        let (stream, _socket) = IdleNode::accept();
+        let mut clients = Clients::new(0, node.store.clone());
+        clients.connect(stream, Keyspace::Cluster, node.poll.registry(), 0);
+        let id = clients.ids()[0];
+        let to = ClientId { id, generation: clients.get(id).unwrap().generation };
+        for is_stalled in [false, true] {
+            if is_stalled {
+                clients.stall(id);
+            }
+            clients.take_back_unsent(&Unsent { to, bytes: b"+OK\r\n".to_vec(), broken: false });
+            assert_eq!((clients.has_ready(), clients.get(id).unwrap().unsent()), (is_stalled, 0));
+        }
+    }
 
     #[test]
     fn the_clock_is_looked_at_before_long_sends_and_after_some_short_ones() {

@@ -99,6 +99,8 @@ pub(super) struct Upstream {
     requests: usize,
     /// Their bytes.
     request_bytes: usize,
+    /// It was sent what it may note for WAIT: a write, or a transaction.
+    has_written: bool,
     told: Manner,
     /// What the node was told that its client is to be told of.
     tracking: Option<Arc<TrackingOptions>>,
@@ -126,6 +128,7 @@ impl Upstream {
             awaited: VecDeque::new(),
             requests: 0,
             request_bytes: 0,
+            has_written: false,
             told: Manner { proto: Proto::Resp2, durability, script_user: None, shows_calls: false },
             tracking: None,
             tells: None,
@@ -147,6 +150,11 @@ impl Upstream {
     /// Whether requests under way there are to be answered.
     pub(super) fn is_busy(&self) -> bool {
         self.requests > 0
+    }
+
+    /// Whether the node may have noted something that was written over it.
+    pub(super) fn has_written(&self) -> bool {
+        self.has_written
     }
 
     /// Whether WATCH is one of them.
@@ -185,6 +193,7 @@ impl Upstream {
         if let Some(caching) = request.tracking.as_ref().and_then(TrackingElsewhere::caching) {
             self.send_aside(&caching);
         }
+        self.has_written |= request.is_write() || request.answers > 1;
         let from = self.output.written();
         self.output.add(&request.bytes);
         self.request_bytes += request.bytes.len();
@@ -330,7 +339,11 @@ impl Upstream {
             (reads, self.readable) = (reads + 1, false);
             match self.stream.as_ref()?.receive(buffer) {
                 Received::Closed => self.broken = true,
-                Received::Drained(n) => self.input.extend_from_slice(&buffer[..n]),
+                Received::Drained(n) => {
+                    // The end may have come with the bytes, in one event: it is read then, too.
+                    self.readable = n > 0;
+                    self.input.extend_from_slice(&buffer[..n]);
+                }
                 Received::More(n) => {
                     self.readable = true;
                     self.input.extend_from_slice(&buffer[..n]);
@@ -616,6 +629,32 @@ mod tests {
         }
         upstream.notice(true, false);
         assert!(matches!(upstream.next(&mut [0; 64]), Some(Answer::Reply(_, reply)) if reply == b"*0\r\n"));
+    }
+
+    /// The event loop is told once of bytes and of the end behind them.
+    #[test]
+    fn an_end_that_comes_with_an_answer_is_noticed() {
+        let (mut upstream, mut node) = connected();
+        (1..=2).for_each(|sequence| upstream.send(request(sequence, "GET a", 1)));
+        upstream.flush();
+        // It takes the requests: else its end would break the connection off, and the answer would be lost.
+        let mut requests = vec![0; 2 * "*2\r\n$3\r\nGET\r\n$1\r\na\r\n".len()];
+        node.read_exact(&mut requests).unwrap();
+        node.write_all(b"$-1\r\n").unwrap();
+        drop(node);
+        let (mut poll, mut events) = (mio::Poll::new().unwrap(), mio::Events::with_capacity(1));
+        let stream = upstream.stream().unwrap();
+        stream.register(poll.registry(), mio::Token(0), mio::Interest::READABLE).unwrap();
+        while !events.iter().any(mio::event::Event::is_read_closed) {
+            poll.poll(&mut events, None).unwrap();
+        }
+        upstream.notice(true, false);
+        let mut buffer = [0; 64];
+        let first = upstream.next(&mut buffer);
+        assert!(
+            matches!(first, Some(Answer::Reply(request, reply)) if request.ticket.sequence == 1 && reply == b"$-1\r\n")
+        );
+        assert!(matches!(upstream.next(&mut buffer), Some(Answer::Broken)));
     }
 
     /// A collection that is longer than a node should hold comes in parts, and what is left of it at the end.

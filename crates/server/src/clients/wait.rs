@@ -1,7 +1,7 @@
 //! WAIT and WAITAOF: clients that wait until followers hold what they have written.
 
 use super::registry::{ClientId, Clients};
-use super::replica_count::{is_applied, replicas_that_hold};
+use super::replica_count::{is_applied, look_up, narrow, replicas_that_hold};
 use super::reply_queue::{ALL_KEYS, Effect};
 use super::request::Request;
 use super::turn::{Step, Turn};
@@ -51,7 +51,7 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, mut wait: WaitFor) -> Ste
         // Its client may have written by way of the leader before: what this one had applied, or told of, when it asked counts.
         let known = turn.requests.store.known();
         for handle in known.data_handles().filter(|handle| handle.leading()) {
-            wait.written.raise_while_led(handle.id(), handle.engine().applied_index());
+            wait.written.wait_while_led(handle.id());
             handle.followers().early().into_iter().for_each(|entry| wait.written.raise_early(entry));
         }
     }
@@ -62,6 +62,10 @@ pub(super) fn wait_for(turn: &mut Turn<'_>, id: usize, mut wait: WaitFor) -> Ste
     let until = wait.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
     let store = &turn.requests.store;
     wait.written.settle(|entry| is_applied(store, entry));
+    if let Some(connection) = turn.clients.get(id) {
+        narrow(store, &connection.session, &mut wait.written);
+    }
+    look_up(store, &mut wait.written);
     watch_followers(store, &wait);
     turn.requests.wanted.leases.extend(wait.written.counted_shards());
     if wait.fsynced.is_none() {
@@ -120,7 +124,8 @@ impl Waits {
             return;
         }
         let are_many = self.waiting.len() > FEW;
-        self.waiting.retain(|waiting| {
+        self.waiting.retain_mut(|waiting| {
+            look_up(store, &mut waiting.wait.written);
             let replicas = replicas_that_hold(store, &waiting.wait);
             let synced = waiting.synced || waiting.wait.fsynced.is_none();
             let replicas = if synced { replicas } else { 0 };

@@ -3,7 +3,7 @@
 use super::answer_room::AnswerShare;
 use super::queue::Queue;
 use crate::net::Stream;
-use node::blocking::{BlockingCommand, End};
+use node::blocking::{BlockingCommand, End, PendingLook};
 use node::control::director::StoreStatus;
 use node::peer_protocol::{NodeReport, PeerMessage};
 use node::pubsub::{Delivery, Evicted, Subscriber};
@@ -148,12 +148,14 @@ pub(crate) enum SubscriberNews {
     Announce,
 }
 
-/// What workers tell one another of clients in blocking commands.
+/// What a worker is told of clients in blocking commands.
 pub(crate) enum BlockingMessage {
     /// The client of this ticket waits.
     Waits(Ticket),
     /// The wait of the client of this ticket is to end.
     EndWait(Ticket, End),
+    /// A thread of the pool has looked at what is pending in a group.
+    Looked(Box<PendingLook>),
     /// CLIENT UNBLOCK.
     Unblock {
         /// The connection's place among its worker's.

@@ -76,7 +76,7 @@ impl Shell {
     pub(super) fn hear_of_subscribers(&mut self, news: SubscriberNews) {
         match news {
             SubscriberNews::Push(delivery) => {
-                push(&mut self.clients, &delivery);
+                push(&mut self.clients, std::slice::from_ref(&*delivery));
                 // Publishers that waited for that go on.
                 if self.store.mailboxes.delivered(&self.store.broker, &delivery, self.worker as u32) {
                     self.store.mailboxes.tell_all(|| WorkerMessage::Led);
@@ -117,13 +117,25 @@ impl Shell {
         true
     }
 
-    /// Another worker tells of a client in a blocking command.
+    /// Another worker, or a thread of the pool, tells of clients in blocking commands.
     pub(super) fn read_blocking(&mut self, message: BlockingMessage) {
         match message {
             BlockingMessage::Waits(ticket) => self.clients.waits(&ticket),
             BlockingMessage::EndWait(ticket, end) => self.blocked.end(&ticket, end),
+            BlockingMessage::Looked(look) => self.blocked.looked(*look, self.store.moment()),
             BlockingMessage::Unblock { place, client, end, tried } => self.clients.unblock(place, client, end, tried),
         }
+    }
+
+    /// Ends waits whose time is over, and has a thread look at what is pending in groups, if that is due: it may have to wait for the disk.
+    pub(super) fn go_on_with_waits(&mut self, now: Moment) {
+        self.blocked.expire(now.mono_us);
+        let Some(look) = self.blocked.take_look(now) else { return };
+        let (store, worker) = (self.store.clone(), self.worker);
+        self.store.pool.run(Box::new(move || {
+            let looked = BlockingMessage::Looked(Box::new(look.step()));
+            store.mailboxes.tell(worker, WorkerMessage::Blocking(looked));
+        }));
     }
 
     /// A client waits from now on: its worker is to know.
@@ -174,9 +186,9 @@ impl Answers for Shell {
         if ticket.may_wait && self.waits_on(ticket, &reply) {
         } else if ticket.worker as usize == self.worker {
             self.clients.deliver_owned(ticket, reply);
-        } else if ticket.worker != EMBEDDED
-            && let Some(mailbox) = self.store.mailboxes.of_worker(ticket.worker as usize)
-        {
+        } else if ticket.worker == EMBEDDED {
+            self.store.embedded.deliver_owned(ticket, reply);
+        } else if let Some(mailbox) = self.store.mailboxes.of_worker(ticket.worker as usize) {
             mailbox.send(WorkerMessage::Answer { ticket: *ticket, reply });
         } else {
             self.answer(ticket, &reply);

@@ -530,7 +530,7 @@ impl Worker {
         if self.shell.blocked.is_idle() {
             return;
         }
-        self.shell.blocked.expire(self.now.mono_us);
+        self.shell.go_on_with_waits(self.now);
         let known = self.store.known();
         let leads = |shard: ShardId| known.handle(shard).is_some_and(|handle| handle.leading());
         self.shell.blocked.withdraw_lost(self.now.mono_us, leads);
@@ -767,7 +767,7 @@ impl Worker {
             }
         }
         let deliveries = self.shell.peers.take_deliveries();
-        deliveries.iter().for_each(|delivery| push(&mut self.shell.clients, delivery));
+        push(&mut self.shell.clients, &deliveries);
     }
 
     /// Serves a new connection.

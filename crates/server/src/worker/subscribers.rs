@@ -158,7 +158,7 @@ mod tests {
             let mut subscribers = Subscribers::new(node.store.clone());
             subscribers.up(THERE, NEWEST);
             let ticket = Ticket { worker: LINKS_WORKER as u32, ..Ticket::NONE };
-            let publication = Publication { deliveries: Vec::new(), nodes: vec![THERE] };
+            let publication = Publication { nodes: vec![THERE], ..Publication::default() };
             let (id, answered) = node.store.broker.count(ticket, &publication, steady_us());
             assert!(answered.is_none(), "case {i}");
             then(&mut subscribers, id);

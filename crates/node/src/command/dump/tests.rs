@@ -8,7 +8,7 @@ use crate::test_shard::empty_shard;
 use crate::{EntrySpace, Evaluation, Fault, ReadSpace, Rules};
 use resp::{Proto, Reply};
 use vocab::ShardId;
-use vocab::limits::BULK_BYTES_MAX;
+use vocab::limits::{BULK_BYTES_MAX, VALUE_BYTES_MAX};
 use xxhash_rust::xxh3::xxh3_64;
 
 #[test]
@@ -247,5 +247,28 @@ fn dumps_that_releases_before_refuse_are_refused_by_their_rules() {
         assert!(matches!(outcome, Err(Error::Reply(text)) if text == TORN));
         space.rules = Rules::Fourth;
         assert_eq!(run(&mut space, &[b"RESTORE", b"k", b"0", &dump]).unwrap(), b"+OK\r\n");
+    }
+}
+
+#[test]
+fn a_string_that_is_too_long_is_refused_before_it_is_unpacked() {
+    // Each three bytes repeat 264.
+    let times = VALUE_BYTES_MAX / 264 + 1;
+    let packed = [&[0, b'a'][..], &[0xe0, 255, 0].repeat(times)].concat();
+    let mut body = vec![rdb::types::STRING, 0xc3];
+    rdb::put_length(&mut body, packed.len() as u64);
+    rdb::put_length(&mut body, 1 + times as u64 * 264);
+    body.extend_from_slice(&packed);
+    let dump = rdb::seal(body, rdb::VERSION);
+    // By the rules before, a key whose time is over goes first.
+    for (rules, refuses_what_is_over) in [(Rules::Later, false), (Rules::Fourth, true)] {
+        let mut space = TestSpace::new();
+        space.rules = rules;
+        run(&mut space, &[b"SET", b"k", b"v"]).unwrap();
+        let outcome = run(&mut space, &[b"RESTORE", b"k", b"0", &dump, b"REPLACE"]);
+        assert!(matches!(outcome, Err(Error::Reply(text)) if text == BAD_DATA));
+        let outcome = run(&mut space, &[b"RESTORE", b"k", b"1", &dump, b"REPLACE", b"ABSTTL"]);
+        assert_eq!(matches!(outcome, Err(Error::Reply(text)) if text == BAD_DATA), refuses_what_is_over);
+        assert_eq!(space.get(b"k").unwrap().is_some(), refuses_what_is_over);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::expiring::{self, Edit, FieldState, Lifetime, States};
 use super::stored::Stored;
-use crate::command::args::{check_release, int, is_word};
+use crate::command::args::{SYNTAX, check_release, int, is_word};
 use crate::command::call::{Error, Outcome, ReadCall, WriteCall};
 use crate::command::expiry::Conditions;
 use crate::keyspace_events::Event;
@@ -301,15 +301,24 @@ pub(super) fn hgetex(call: &mut WriteCall<'_>) -> Outcome {
 
 /// What options of HSETEX say.
 struct SetOptions {
+    /// The hash must be there, or must not.
+    hash_there: Option<bool>,
     /// All fields must be there, or none of them.
     all_there: Option<bool>,
     lifetime: Option<Lifetime>,
     now_ms: u64,
+    rules: Rules,
 }
 
 impl SetOptions {
     /// Takes an option, and what is behind it. Answers how many of the words behind it are its own.
     fn take(&mut self, word: &[u8], behind: &[&[u8]]) -> Result<usize, Error> {
+        // As in Valkey 9.
+        let hash_there = is_word(word, "XX");
+        if self.rules >= Rules::Fourth && (hash_there || is_word(word, "NX")) {
+            let before = self.hash_there.replace(hash_there);
+            return if before.is_none_or(|before| before == hash_there) { Ok(0) } else { Err(SYNTAX.into()) };
+        }
         let all_there = is_word(word, "FXX");
         if all_there || is_word(word, "FNX") {
             return if self.all_there.replace(all_there).is_none() { Ok(0) } else { Err(TWO_CONDITIONS.into()) };
@@ -328,15 +337,20 @@ impl SetOptions {
     }
 }
 
-/// HSETEX: sets fields, and when they expire, if all of them are there, or none.
+/// HSETEX: sets fields, and when they expire, if all of them are there, or none, and if the hash is there, or is not.
 pub(super) fn hsetex(call: &mut WriteCall<'_>) -> Outcome {
     let now_ms = call.space.now_ms();
-    let mut options = SetOptions { all_there: None, lifetime: None, now_ms };
+    let rules = call.space.rules();
+    let mut options = SetOptions { hash_there: None, all_there: None, lifetime: None, now_ms, rules };
     let words = Words::read(&call.args[2..], 2, &OF_HSETEX, |word, behind, _| options.take(word, behind))?;
     words.check_order(call.space, usize::MAX)?;
     let (pairs, lifetime) = (words.fields, options.lifetime.unwrap_or(Lifetime::None));
     let hash = Stored::load(call.space, call.args[1])?;
     check_release(call.space)?;
+    if options.hash_there.is_some_and(|there| there != hash.is_some()) {
+        call.reply.int(0);
+        return Ok(());
+    }
     if let Some(all_there) = options.all_there {
         let states = match &hash {
             Some(hash) => Some(States::of(hash, call.space)?),

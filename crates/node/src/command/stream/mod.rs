@@ -12,6 +12,7 @@
 //! writes. `stored` reads either form, `write` changes it.
 
 mod claim;
+mod claim_look;
 mod delivery;
 mod edit;
 mod entry;
@@ -35,6 +36,7 @@ mod stored;
 mod trim;
 mod write;
 
+pub(crate) use claim_look::{ClaimLook, Claiming, claiming};
 pub(crate) use excerpt::excerpt_of;
 pub use excerpt::{StreamConsumer, StreamEntry, StreamExcerpt, StreamGroup, StreamPending};
 pub(super) use export::{Export, Item, restore};

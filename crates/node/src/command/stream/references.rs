@@ -222,7 +222,12 @@ pub(super) fn xdelex(call: &mut WriteCall<'_>) -> Outcome {
         call.space.notify(Event::XDEL, stream.key);
     }
     groups.save(call.space)?;
-    stream.save(call.space)
+    save_if_changed(call.space, &stream, is_any_removed)
+}
+
+/// Writes a stream of which entries were removed. By earlier rules it was written all the same, and WATCH saw a change where there was none.
+fn save_if_changed(space: &mut dyn WriteSpace, stream: &Stream<'_>, is_any_removed: bool) -> Outcome {
+    if is_any_removed || space.rules() < Rules::Fourth { stream.save(space) } else { Ok(()) }
 }
 
 pub(super) fn xackdel(call: &mut WriteCall<'_>) -> Outcome {
@@ -265,5 +270,5 @@ pub(super) fn xackdel(call: &mut WriteCall<'_>) -> Outcome {
     }
     change.save(call.space)?;
     others.save(call.space)?;
-    stream.save(call.space)
+    save_if_changed(call.space, &stream, is_any_removed)
 }

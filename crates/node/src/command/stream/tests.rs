@@ -4,9 +4,9 @@
 
 use super::id::StreamId;
 use super::stored::{Form, Stream};
-use crate::Rules;
 use crate::command::call::Error;
 use crate::command::testspace::{self, TestSpace};
+use crate::{ReadSpace, Rules};
 use resp::{Proto, Reply, Value};
 use std::collections::BTreeMap;
 use vocab::Prng;
@@ -434,5 +434,23 @@ fn by_earlier_rules_all_is_as_it_was() {
         let commands = format!("{READ}; {commands}");
         let (by_earlier, by_newest) = (reply_by(Rules::Later, &commands), reply_by(Rules::NEWEST, &commands));
         assert!(by_earlier.ends_with(was) && by_newest.ends_with(is), "{commands}: {by_earlier}, {by_newest}");
+    }
+}
+
+#[test]
+fn what_removes_nothing_does_not_write_the_stream() {
+    for (rules, is_written) in [(Rules::Later, true), (Rules::NEWEST, false)] {
+        let mut space = TestSpace::new();
+        for command in ["XGROUP CREATE s g 0 MKSTREAM", "XGROUP CREATE s h 0", "XADD s 1 f v"] {
+            run(&mut space, command);
+        }
+        run(&mut space, "XREADGROUP GROUP g c STREAMS s >");
+        space.rules = rules;
+        for command in ["XDELEX s ACKED IDS 1 1", "XDELEX s IDS 1 7", "XACKDEL s g ACKED IDS 1 1"] {
+            let version = |space: &mut TestSpace| space.get(b"s").unwrap().unwrap().view().version;
+            let before = version(&mut space);
+            run(&mut space, command);
+            assert_eq!(version(&mut space) != before, is_written, "{command}, {rules:?}");
+        }
     }
 }

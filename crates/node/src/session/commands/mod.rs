@@ -117,6 +117,11 @@ pub fn published_kind(spec: &CommandSpec, keyspace: Keyspace) -> Option<Subscrip
     }
 }
 
+/// Whether a command waits for replicas.
+pub(super) fn is_wait(spec: &CommandSpec) -> bool {
+    matches!(role(spec.id), Role::Wait)
+}
+
 /// The role of a command that has no row here.
 fn role_without_row(spec: &CommandSpec) -> Role {
     match command::handler(spec) {

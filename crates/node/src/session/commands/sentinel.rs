@@ -25,10 +25,19 @@ fn of_database(ask: &mut Ask<'_>, answer: fn(&mut Ask<'_>)) -> Outcome {
     Ok(Effect::None)
 }
 
-/// The address and port that the client has connected to.
+/// The address and port that the client is told.
 fn address_of(ask: &Ask<'_>) -> (String, String) {
-    let laddr = ask.session.entry().laddr.as_str();
-    let (host, port) = vocab::host_and_port(laddr).unwrap_or((laddr, "0"));
+    let announced = ask.host.config().text("announce-database").unwrap_or_default();
+    told(&announced, &ask.session.entry().laddr, ask.session.is_encrypted())
+}
+
+/// Those that are announced, or else those that the client has connected to. What is announced is a port without TLS.
+fn told(announced: &str, connected_to: &str, is_encrypted: bool) -> (String, String) {
+    let (host, port) = vocab::host_and_port(connected_to).unwrap_or((connected_to, "0"));
+    let (host, port) = match vocab::host_and_port(announced) {
+        Some((announced, _)) if is_encrypted => (announced, port),
+        announced => announced.unwrap_or((host, port)),
+    };
     (host.to_owned(), port.to_owned())
 }
 
@@ -124,5 +133,24 @@ fn check_quorum(ask: &mut Ask<'_>) {
         ask.reply.error(&format!(
             "NOQUORUM {usable} usable Sentinels. Not enough available Sentinels to reach the majority and authorize a failover"
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+
+    #[test]
+    fn clients_are_told_what_is_announced() {
+        for (announced, connected_to, is_encrypted, expected) in [
+            ("", "10.0.0.7:6379", false, ("10.0.0.7", "6379")),
+            ("", "[::1]:6380", true, ("::1", "6380")),
+            ("kv.example:7001", "10.0.0.7:6379", false, ("kv.example", "7001")),
+            ("kv.example:7001", "10.0.0.7:6380", true, ("kv.example", "6380")),
+            ("[2001:db8::7]:7001", "10.0.0.7:6379", false, ("2001:db8::7", "7001")),
+        ] {
+            let (host, port) = told(announced, connected_to, is_encrypted);
+            assert_eq!((&*host, &*port), expected, "{announced} {connected_to}");
+        }
     }
 }

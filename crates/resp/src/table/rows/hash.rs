@@ -155,7 +155,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .touches(&[key(1, RW | UPDATE)])
         .cost("O(N), N being the number of fields")
         .args(
-            "key [FNX | FXX] [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time \
+            "key [NX | XX] [FNX | FXX] [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time \
              | PXAT unix-time-milliseconds:unix-time | KEEPTTL] FIELDS numfields:integer field value [field value ...]",
         ),
     hash("HSETNX", 4, "2.0.0", "Sets a field of a hash if the field does not exist.")
