@@ -161,3 +161,28 @@ fn small_rows_beside_large_values_come_and_go_without_a_rewrite_each_time() {
     assert!(engine.stats().disk_bytes < full / 10 * 6, "{} of {full} bytes", engine.stats().disk_bytes);
     engine.verify().unwrap();
 }
+
+/// As locks and queue items are: at each flush some are there, which are gone a moment later, and there is much traffic.
+#[test]
+fn small_rows_that_are_always_some_do_not_have_the_tree_rewritten_again_and_again() {
+    const ROUNDS: u64 = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let options = StorageOptions { table_bytes: 1 << 20, separation_bytes: 1000, ..StorageOptions::default() };
+    let engine = storage::open_engine(EngineKind::Lsm, folder.path(), &SharedResources::new(options)).unwrap();
+    write_large(&*engine, 1, 0..200);
+    while engine.compact().unwrap() {}
+    let mut flushes = 0;
+    for round in 0..ROUNDS {
+        let (come, go) = if round % 2 == 0 { (1000, 2000) } else { (2000, 1000) };
+        let mut writes: Vec<_> = (0..300).map(|i| (key(come + i), Some(Slice::from(&b"v"[..])))).collect();
+        writes.extend((0..300).filter(|_| round > 0).map(|i| (key(go + i), None)));
+        engine.apply(2 + round, WriteBatch { writes, ..WriteBatch::default() });
+        if round == 0 || engine.wants_flush() {
+            flushes += u64::from(round > 0);
+            flush(&*engine);
+            while engine.compact().unwrap() {}
+        }
+    }
+    assert!((1..=3).contains(&flushes), "{flushes} flushes in {ROUNDS} rounds");
+    engine.verify().unwrap();
+}

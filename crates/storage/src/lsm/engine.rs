@@ -377,7 +377,7 @@ impl LsmEngine {
                 }
                 merged = true;
             }
-            generation.note_found(before);
+            generation.note_found(&before);
         }
         generation.wear.rewritten();
         Ok(merged)
@@ -386,7 +386,7 @@ impl LsmEngine {
     /// Asks for the room of values that are kept out of the levels of `generation`, once much of it is of no use and the
     /// device has room for what is to be moved.
     fn ask_for_values(&self, generation: &Generation) {
-        let garbage = self.flushed_garbage();
+        let garbage = self.flushed_garbage().unless_few(generation.removals_min.load(Ordering::Relaxed));
         let left = generation.stale_left.fetch_min(garbage.stale_bytes, Ordering::Relaxed).min(garbage.stale_bytes);
         let moves = || garbage.claimed_bytes().saturating_add(generation.index().disk_space());
         // Ordinary compaction goes first where it is behind.
@@ -400,18 +400,6 @@ impl LsmEngine {
     fn flushed_garbage(&self) -> Garbage {
         let view = self.view.load();
         view.garbage(Removed { unflushed: 0, ..view.removed() })
-    }
-
-    /// Whether removals that are neither in files nor sealed for them hide much of what is kept out of the levels, as far as is known. Cheap.
-    fn hides_values(view: &View) -> bool {
-        let removed = || view.removed();
-        let left = || view.generation.stale_left.load(Ordering::Relaxed);
-        view.sealed.is_empty()
-            && view.files.value_bytes > 0
-            && removed().wants_seal()
-            && (view.generation.usage.is_worth_a_flush() || !view.generation.hides_little.load(Ordering::Relaxed))
-            && view.garbage(removed()).is_much(left())
-            && view.generation.gives_back()
     }
 
     /// One step that removes rows which a fork has taken over.
@@ -649,7 +637,7 @@ impl Engine for LsmEngine {
         let view = self.view.load();
         let Generation { usage, wear, .. } = &*view.generation;
         let is_worn = || wear.wants_seal(|| view.files.disk_bytes + usage.bytes());
-        usage.is_due() || usage.is_worth_a_flush() && is_worn() || Self::hides_values(&view)
+        usage.is_due() || usage.is_worth_a_flush() && is_worn() || view.hides_values()
     }
 
     fn seal(&self, meta: Vec<(Slice, Slice)>) {

@@ -4,6 +4,8 @@
 //! one merge has all tables that refer to the file. Ordinary compaction takes few tables at a time, and goes by the bytes of levels,
 //! in which a value of any size is a handle. So the tree is rewritten as if its room were asked for, once much of its values is garbage.
 //!
+//! What removals hide is taken to be rows of the mean size, until a rewrite shows that they hid much less.
+//!
 //! Bound: garbage that is known ≤ max(`BYTES_MIN`, `GARBAGE_PART` × values + values / `NEW_PART`), but for what comes
 //! during one rewrite, and while the device has no room for it. Each rewrite moves at most (1 − `FILE_STALE`) / `FILE_STALE` bytes
 //! for one that it frees.
@@ -18,6 +20,8 @@ const _: () = assert!(GARBAGE_PART > FILE_STALE as f64);
 const BYTES_MIN: u64 = 4 << 20;
 /// Removals hid little if it was less than this part of what was taken.
 const HIDDEN_PART: u64 = 4;
+/// So many removals are always taken to hide rows of the mean size: what a flush and a rewrite cost is little beside them.
+const REMOVALS_MANY: u64 = 4096;
 /// What a rewrite has left is looked at again once so much of the values has become garbage besides.
 const NEW_PART: u64 = 16;
 
@@ -30,6 +34,8 @@ pub(super) struct Garbage {
     pub(super) stale_bytes: u64,
     /// About how many bytes of the others removals hide.
     pub(super) removed_bytes: u64,
+    /// How many removals are taken to hide them.
+    pub(super) removals: u64,
 }
 
 impl Garbage {
@@ -44,10 +50,22 @@ impl Garbage {
         bytes >= BYTES_MIN && bytes as f64 > self.value_bytes as f64 * GARBAGE_PART && is_new
     }
 
-    /// Whether removals hid much less than was taken, where so many bytes of values are there after they were merged, and so many stale.
-    pub(super) fn hid_little(&self, value_bytes: u64, stale_bytes: u64) -> bool {
+    /// Without what removals hide, if they are fewer than `removals_min`.
+    pub(super) fn unless_few(self, removals_min: u64) -> Self {
+        if self.removals < removals_min { Self { removed_bytes: 0, removals: 0, ..self } } else { self }
+    }
+
+    /// How many removals are to be taken for garbage from now on, after `removals_min`: these are merged, and so many bytes of values
+    /// are there now, and so many stale. Where they hid much less than was taken, it is twice as many, so that small rows beside large
+    /// values have the tree rewritten ever more seldom.
+    pub(super) fn removals_min_after(&self, removals_min: u64, value_bytes: u64, stale_bytes: u64) -> u64 {
+        // So few tell nothing about many.
+        if self.removals < removals_min || self.removed_bytes == 0 {
+            return removals_min;
+        }
         let found = (self.value_bytes.saturating_sub(value_bytes) + stale_bytes).saturating_sub(self.stale_bytes);
-        found < self.removed_bytes / HIDDEN_PART
+        let hid_little = found < self.removed_bytes / HIDDEN_PART;
+        if hid_little { (2 * self.removals).min(REMOVALS_MANY) } else { 0 }
     }
 
     /// The most that is moved when it is collected: what is left of files of which `FILE_STALE` and more is garbage.
@@ -89,37 +107,50 @@ mod tests {
                 value_bytes: value_mib * MIB,
                 stale_bytes: stale_mib * MIB,
                 removed_bytes: removed_mib * MIB,
+                removals: 1,
             };
             assert_eq!(garbage.is_much(left_mib * MIB), is_much, "{garbage:?} {left_mib}");
         }
     }
 
     #[test]
-    fn removals_hid_little_where_values_are_as_they_were() {
-        let before = Garbage { value_bytes: 1_000, stale_bytes: 100, removed_bytes: 400 };
-        for (value_bytes, stale_bytes, hid_little) in [
-            (1_000, 100, true),
-            (1_000, 199, true),
-            (1_000, 200, false),
+    fn removals_count_from_twice_as_many_on_as_hid_little() {
+        let before = |removals| Garbage { value_bytes: 1_000, stale_bytes: 100, removed_bytes: 400, removals };
+        for (removals, removals_min, value_bytes, stale_bytes, expected) in [
+            (30, 0, 1_000, 100, 60),
+            (30, 0, 1_000, 199, 60),
+            (30, 0, 1_000, 200, 0),
             // What was stale before is gone, and no more.
-            (900, 0, true),
-            (600, 0, false),
+            (30, 0, 900, 0, 60),
+            (30, 0, 600, 0, 0),
             // Others were written meanwhile.
-            (2_000, 100, true),
-            (2_000, 500, false),
+            (30, 0, 2_000, 100, 60),
+            (30, 0, 2_000, 500, 0),
+            (60, 60, 1_000, 100, 120),
+            (60, 60, 600, 0, 0),
+            (59, 60, 1_000, 100, 60),
+            (59, 60, 600, 0, 60),
+            (3_000, 0, 1_000, 100, REMOVALS_MANY),
+            (9_000, REMOVALS_MANY, 1_000, 100, REMOVALS_MANY),
         ] {
-            assert_eq!(before.hid_little(value_bytes, stale_bytes), hid_little, "{value_bytes} {stale_bytes}");
+            let found = before(removals).removals_min_after(removals_min, value_bytes, stale_bytes);
+            assert_eq!(found, expected, "{removals} {removals_min} {value_bytes} {stale_bytes}");
         }
+        assert_eq!(Garbage { removed_bytes: 0, ..before(30) }.removals_min_after(7, 1_000, 100), 7);
+        let counted = |removals_min| before(30).unless_few(removals_min).removed_bytes;
+        assert_eq!((counted(0), counted(30), counted(31)), (400, 400, 0));
     }
 
     #[test]
     fn what_is_moved_is_bounded_by_the_garbage_and_by_what_is_no_garbage() {
+        let garbage =
+            |value_bytes, stale_bytes, removed_bytes| Garbage { value_bytes, stale_bytes, removed_bytes, removals: 1 };
         let moved =
-            |value_bytes, stale_bytes, removed_bytes| Garbage { value_bytes, stale_bytes, removed_bytes }.moved_bytes();
+            |value_bytes, stale_bytes, removed_bytes| garbage(value_bytes, stale_bytes, removed_bytes).moved_bytes();
         assert_eq!((moved(1_000, 0, 0), moved(1_000, 1_000, 0), moved(1_000, 900, 500)), (0, 0, 0));
         assert_eq!((moved(1_000, 500, 0), moved(1_000, 100, 500)), (500, 400));
-        let garbage = Garbage { value_bytes: 1_000, stale_bytes: 200, removed_bytes: 400 };
-        assert_eq!((garbage.moved_bytes(), garbage.claimed_bytes()), (400, 466));
+        let mixed = garbage(1_000, 200, 400);
+        assert_eq!((mixed.moved_bytes(), mixed.claimed_bytes()), (400, 466));
         // One file of which a third is stale, among many.
         assert!((230..=234).contains(&moved(1_000_000, 100, 0)));
     }

@@ -23,14 +23,16 @@ use crate::dropped::DroppedPrefixes;
 use crate::files::{create_folder, make_file, put_in_place, replace_file, system_error};
 use crate::open_files::{OpenPath, remove_or_condemn};
 use crate::resources::Usage;
+use crate::value_record::HEAD_BYTES;
 use crate::{Compression, Error, Keep, Result, SharedResources, Slice};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{CompressionPolicy, PinningPolicy};
 use lsm_tree::{
     AbstractTree, AnyIngestion, AnyTree, CompressionType, Config, DescriptorTable, KvSeparationOptions,
-    SequenceNumberCounter, Tree,
+    SequenceNumberCounter, Table, Tree,
 };
+use std::collections::HashMap;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -97,8 +99,8 @@ pub(super) struct Generation {
     pub(super) wear: Wear,
     /// Bytes of stale values that the last rewrite for their room has left, or less.
     pub(super) stale_left: AtomicU64,
-    /// Removals hid much less of such values than was taken when they were merged last: they were of small rows.
-    pub(super) hides_little: AtomicBool,
+    /// Fewer removals are not taken to hide such values: those that were merged last hid much less than was taken.
+    pub(super) removals_min: AtomicU64,
     /// Whether the log says that rewrites lack room, since one last began.
     pub(super) lack_told: AtomicBool,
     /// Tables up to this number may hold rows that are not kept: as the file says (see `purge`).
@@ -204,7 +206,7 @@ impl Generation {
             collector: Collector::default(),
             wear: Wear::default(),
             stale_left: AtomicU64::new(0),
-            hides_little: AtomicBool::new(false),
+            removals_min: AtomicU64::new(0),
             lack_told: AtomicBool::new(false),
             unwanted: Mutex::new(None),
             seqno,
@@ -227,7 +229,7 @@ impl Generation {
 
     /// The numbers of its tables.
     pub(super) fn table_ids(&self) -> Vec<u64> {
-        self.index().current_version().iter_tables().map(lsm_tree::Table::id).collect()
+        self.index().current_version().iter_tables().map(Table::id).collect()
     }
 
     pub(super) fn strategy(&self) -> Arc<Leveled> {
@@ -300,25 +302,28 @@ impl Generation {
         self.tree.disk_space().saturating_sub(self.index().disk_space())
     }
 
-    /// The most that a merge of level `from` into `to`, or into itself, writes before it frees anything.
+    /// The most that a merge of level `from` into `to`, or into itself, writes before it frees anything: tables, and values that
+    /// it moves.
     pub(super) fn merge_bytes(&self, from: u8, to: u8) -> u64 {
+        let (mut merged, mut others) = (Vec::new(), Vec::new());
         let version = self.index().current_version();
-        let mut bytes = 0;
         for (at, level) in version.iter_levels().enumerate() {
-            if at == usize::from(from) || at == usize::from(to) {
-                bytes += level.iter().flat_map(|run| run.iter()).map(|table| table.metadata.file_size).sum::<u64>();
-            }
+            let is_merged = at == usize::from(from) || at == usize::from(to);
+            let tables = if is_merged { &mut merged } else { &mut others };
+            tables.extend(level.iter().flat_map(|run| run.iter()));
         }
-        let stale_bytes = self.tree.stale_blob_bytes();
-        bytes + Garbage { value_bytes: self.value_bytes(), stale_bytes, removed_bytes: 0 }.moved_bytes()
+        let (value_bytes, stale_bytes) = (self.value_bytes(), self.tree.stale_blob_bytes());
+        let moved = Garbage { value_bytes, stale_bytes, removed_bytes: 0, removals: 0 }.moved_bytes();
+        // What cannot be read may be all.
+        let movable = if moved == 0 { 0 } else { movable_bytes(&merged, &others).unwrap_or(u64::MAX) };
+        merged.iter().map(|table| table.metadata.file_size).sum::<u64>() + moved.min(movable)
     }
 
     /// All removals are merged into the last level. `before` tells what was taken of the values then.
-    pub(super) fn note_found(&self, before: Garbage) {
+    pub(super) fn note_found(&self, before: &Garbage) {
         let (values, stale) = (self.value_bytes(), self.tree.stale_blob_bytes());
-        if before.removed_bytes > 0 {
-            self.hides_little.store(before.hid_little(values, stale), Ordering::Relaxed);
-        }
+        let removals_min = self.removals_min.load(Ordering::Relaxed);
+        self.removals_min.store(before.removals_min_after(removals_min, values, stale), Ordering::Relaxed);
         self.stale_left.store(stale, Ordering::Relaxed);
     }
 
@@ -367,6 +372,23 @@ impl Generation {
     pub(super) fn spare(&self) {
         self.held.spare();
     }
+}
+
+/// Bytes of the records of values to which tables `merged` refer, and none of `others`: a merge moves no value of another file. Keys of
+/// records are left out.
+fn movable_bytes(merged: &[&Table], others: &[&Table]) -> lsm_tree::Result<u64> {
+    let mut files: HashMap<u64, u64> = HashMap::new();
+    for table in merged {
+        for file in table.list_blob_file_references()?.unwrap_or_default() {
+            *files.entry(file.blob_file_id).or_default() += file.on_disk_bytes + (file.len * HEAD_BYTES) as u64;
+        }
+    }
+    for table in others {
+        for file in table.list_blob_file_references()?.unwrap_or_default() {
+            files.remove(&file.blob_file_id);
+        }
+    }
+    Ok(files.into_values().sum())
 }
 
 /// The first level from `from` on that has a table, of levels of which it is told whether they have one; the last if none has.

@@ -253,7 +253,19 @@ impl View {
     pub(super) fn garbage(&self, removed: Removed) -> Garbage {
         let TreeFiles { value_bytes, stale_bytes, .. } = *self.files;
         let removed_bytes = removed.bytes(value_bytes.saturating_sub(stale_bytes));
-        Garbage { value_bytes, stale_bytes, removed_bytes }
+        Garbage { value_bytes, stale_bytes, removed_bytes, removals: removed.flushed + removed.unflushed }
+    }
+
+    /// Whether removals that are neither in files nor sealed for them hide much of what is kept out of the levels, as far as is known.
+    /// Cheap.
+    pub(super) fn hides_values(&self) -> bool {
+        let Generation { stale_left, removals_min, .. } = &*self.generation;
+        let garbage = || self.garbage(self.removed()).unless_few(removals_min.load(Ordering::Relaxed));
+        self.sealed.is_empty()
+            && self.files.value_bytes > 0
+            && self.removed().wants_seal()
+            && garbage().is_much(stale_left.load(Ordering::Relaxed))
+            && self.generation.gives_back()
     }
 
     /// The newest entry of each key from `start` to before `end` (empty: to the end) as of `index`, in order; values

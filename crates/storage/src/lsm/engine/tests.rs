@@ -98,6 +98,65 @@ fn a_rewrite_that_was_asked_for_hurries_before_writers_are_held_up() {
     assert!(engine.purge().unwrap() && !is_urgent());
 }
 
+/// Removes rows with one entry, and flushes.
+fn remove_rows(engine: &LsmEngine, index: u64, rows: Range<u64>) {
+    let writes = rows.map(|i| (Slice::from(name(i)), None)).collect();
+    engine.apply(index, WriteBatch { writes, ..WriteBatch::default() });
+    engine.seal(Vec::new());
+    engine.flush().unwrap();
+}
+
+/// An engine that keeps `value`s out of the levels.
+fn open_separating(folder: &Path) -> LsmEngine {
+    let options = StorageOptions { table_bytes: 1 << 20, separation_bytes: 1000, ..StorageOptions::default() };
+    open(folder, &SharedResources::new(options))
+}
+
+#[test]
+fn ordinary_compaction_goes_before_the_room_of_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open_separating(folder.path());
+    let generation = generation_of(&engine);
+    seal_rows(&engine, 1, 0..3000);
+    engine.flush().unwrap();
+    remove_rows(&engine, 2, 0..3000);
+    engine.ask_for_values(&generation);
+    assert!(generation.wear.take_asked(), "all values are garbage");
+    for index in 3..=L0_RUNS_ASKED as u64 {
+        seal_rows(&engine, index, 3000 + index..3001 + index);
+        engine.flush().unwrap();
+    }
+    assert_eq!(engine.stats().l0_runs, L0_RUNS_ASKED);
+    engine.ask_for_values(&generation);
+    assert!(!generation.wear.take_asked(), "the first level goes first");
+    assert!(engine.compact().unwrap() && engine.stats().l0_runs < L0_RUNS_ASKED);
+    while engine.compact().unwrap() {}
+    assert!(engine.stats().disk_bytes < 1 << 20);
+}
+
+#[test]
+fn a_merge_claims_room_for_the_values_alone_that_it_can_move() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open_separating(folder.path());
+    let generation = generation_of(&engine);
+    let last = (generation.index().current_version().level_count() - 1) as u8;
+    seal_rows(&engine, 1, 0..3000);
+    engine.flush().unwrap();
+    assert!(engine.merge(&generation, 0, last).unwrap());
+    remove_rows(&engine, 2, 0..1500);
+    assert!(engine.merge(&generation, 0, last).unwrap());
+    let values = generation.value_bytes();
+    assert!(generation.stale_level().is_some(), "half of {values} bytes are stale");
+    seal_rows(&engine, 3, 4000..4010);
+    engine.flush().unwrap();
+    let small = generation.merge_bytes(0, last - 1);
+    assert!(small < values / 50, "{small} of {values} bytes for a merge of ten rows");
+    for from in [0, last] {
+        let all = generation.merge_bytes(from, last);
+        assert!(all > values / 3 && all < values, "{all} of {values} bytes for all values");
+    }
+}
+
 #[test]
 fn damage_that_no_file_has_is_not_remembered() {
     let folder = tempfile::tempdir().unwrap();
