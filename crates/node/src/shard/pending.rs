@@ -21,8 +21,8 @@ pub(super) struct Pending {
     arguments: usize,
     /// Hashes of keys whose values it stores anew: once, however many of its commands do.
     rewritten: HashSet<KeyHash>,
-    /// Hashes of keys whose new version an item of this entry reports to its client: no later item of the entry may
-    /// write them, or two values would bear that version.
+    /// Hashes of keys whose version an item of this entry reports to its client, as of within the entry: no later item of the entry
+    /// may write them, or two values would bear that version.
     reported: HashSet<KeyHash>,
     /// Answers that go out as soon as the entry is proposed: place among the tickets, and the answer.
     pub(super) early: Vec<(usize, &'static [u8])>,
@@ -141,6 +141,37 @@ impl Pending {
         self.closed |= write.is_alone() || is_large;
         if write.reports_version() {
             self.reported.extend(keys.iter().copied());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::format::entry::EncodedCommand;
+    use crate::key_hash;
+
+    #[test]
+    fn no_key_is_written_again_within_the_entry_that_reports_its_version() {
+        let of_k = [key_hash(b"k")];
+        let command = |line: &str| EncodedCommand::new(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        let transaction =
+            |lines: [&str; 2]| Write::Transaction { watches: Vec::new(), commands: lines.map(command).into() };
+        let one = |line: &str| Write::Command(command(line));
+        for (first, takes) in [
+            (one("SET k 1"), true),
+            (one("KV.PUT k 1"), false),
+            (one("KV.DEL k IFVERSION 7"), false),
+            (transaction(["SET k 1", "GET k"]), true),
+            (transaction(["SET k 1", "KV.VERSION k"]), false),
+            (transaction(["SET k 1", "KV.GET k"]), false),
+        ] {
+            let mut pending = Pending::new(0);
+            pending.add(&first, &of_k, Ticket::NONE);
+            assert_eq!(pending.takes(&one("SET k 2"), &of_k, &Ticket::NONE), takes, "{first:?}");
+            let of_other = [key_hash(b"other")];
+            assert!(pending.takes(&one("SET other 2"), &of_other, &Ticket::NONE), "{first:?}");
         }
     }
 }

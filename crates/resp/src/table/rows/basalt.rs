@@ -187,7 +187,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
     )
     .answers(Answers::Values)
     .flags(READONLY | FAST)
-    .does_also(TAKES_CONSISTENCY)
+    .does_also(REPORTS_VERSION | TAKES_CONSISTENCY)
     .touches(&[key(1, RO | ACCESS)])
     .args("key [ABSOLUTE | ANY | LAG milliseconds:integer | VERSION token:integer]"),
     own(
@@ -284,6 +284,7 @@ pub(in crate::table) const ROWS: &[CommandSpec] = &[
         .args("source:key destination:key <COPY [REPLACE] | MOVE>"),
     own("KV.VERSION", 2, "Returns the version of a key of any type.")
         .flags(READONLY | FAST)
+        .does_also(REPORTS_VERSION)
         .touches(&[key(1, RO)])
         .args("key"),
 ];
