@@ -46,18 +46,24 @@ fn count(engine: &dyn Engine, start: &str) -> usize {
     engine.snapshot().iter(span.clone(), false).count() + engine.snapshot().iter(span, true).count()
 }
 
+/// Brings 20 collections into files, and drops all but two. Answers how many bytes all of them take.
+fn drop_eighteen_of_twenty(engine: &dyn Engine) -> u64 {
+    for collection in 0..20 {
+        fill(engine, collection + 1, collection, ROWS);
+        engine.seal(Vec::new());
+        engine.flush().unwrap();
+    }
+    settle(engine);
+    let full = engine.stats().disk_bytes;
+    drop_collections(engine, 21, 1..19);
+    full
+}
+
 #[test]
 fn the_disk_shrinks_after_a_drop() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(EngineKind::Lsm, folder.path());
-    for collection in 0..20 {
-        fill(&*engine, collection + 1, collection, ROWS);
-        engine.seal(Vec::new());
-        engine.flush().unwrap();
-    }
-    settle(&*engine);
-    let full = engine.stats().disk_bytes;
-    drop_collections(&*engine, 21, 1..19);
+    let full = drop_eighteen_of_twenty(&*engine);
     assert_eq!(count(&*engine, "c"), 2 * 2 * ROWS as usize);
     settle(&*engine);
     let left = engine.stats().disk_bytes;
@@ -78,14 +84,7 @@ fn the_disk_shrinks_after_a_drop() {
 fn on_a_full_device_what_frees_room_without_taking_any_goes_first() {
     let (folder, shared) = (tempfile::tempdir().unwrap(), resources());
     let engine = storage::open_engine(EngineKind::Lsm, folder.path(), &shared).unwrap();
-    for collection in 0..20 {
-        fill(&*engine, collection + 1, collection, ROWS);
-        engine.seal(Vec::new());
-        engine.flush().unwrap();
-    }
-    settle(&*engine);
-    let full = engine.stats().disk_bytes;
-    drop_collections(&*engine, 21, 1..19);
+    let full = drop_eighteen_of_twenty(&*engine);
     shared.set_room(Room { spare_bytes: 0, is_short: true, is_exhausted: false });
     settle(&*engine);
     let cut = engine.stats().disk_bytes;
