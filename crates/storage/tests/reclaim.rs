@@ -7,6 +7,7 @@ use storage::{Engine, EngineKind, Room, SharedResources, Slice, Span, StorageOpt
 use vocab::Prng;
 
 const ROWS: u64 = 4000;
+const LARGE_ROWS: u64 = 200;
 
 fn open(folder: &Path) -> Arc<dyn Engine> {
     let options = StorageOptions { table_bytes: 64 << 10, separation_bytes: 1000, ..StorageOptions::default() };
@@ -87,15 +88,20 @@ fn write_large(engine: &dyn Engine, index: u64, rows: impl Iterator<Item = u64>)
     flush(engine);
 }
 
-#[test]
-fn large_values_that_are_removed_or_replaced_give_their_room_back_unasked() {
-    const LARGE_ROWS: u64 = 200;
-    let folder = tempfile::tempdir().unwrap();
+/// A tree of `LARGE_ROWS` large values, compacted, and what it shares with others.
+fn of_large_values(folder: &Path) -> (Arc<dyn Engine>, Arc<SharedResources>) {
     let options = StorageOptions { table_bytes: 1 << 20, separation_bytes: 1000, ..StorageOptions::default() };
     let shared = SharedResources::new(options);
-    let engine = storage::open_engine(EngineKind::Lsm, folder.path(), &shared).unwrap();
+    let engine = storage::open_engine(EngineKind::Lsm, folder, &shared).unwrap();
     write_large(&*engine, 1, 0..LARGE_ROWS);
     while engine.compact().unwrap() {}
+    (engine, shared)
+}
+
+#[test]
+fn large_values_that_are_removed_or_replaced_give_their_room_back_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (engine, shared) = of_large_values(folder.path());
     let full = engine.stats().disk_bytes;
     assert!(!engine.wants_flush());
     remove(&*engine, 2, (0..LARGE_ROWS).step_by(2));
@@ -129,10 +135,7 @@ fn large_values_that_are_removed_or_replaced_give_their_room_back_unasked() {
 fn small_rows_beside_large_values_come_and_go_without_a_rewrite_each_time() {
     const ROUNDS: u64 = 50;
     let folder = tempfile::tempdir().unwrap();
-    let options = StorageOptions { table_bytes: 1 << 20, separation_bytes: 1000, ..StorageOptions::default() };
-    let engine = storage::open_engine(EngineKind::Lsm, folder.path(), &SharedResources::new(options)).unwrap();
-    write_large(&*engine, 1, 0..200);
-    while engine.compact().unwrap() {}
+    let (engine, _) = of_large_values(folder.path());
     let full = engine.stats().disk_bytes;
     let small = |present: bool| {
         let row = |i: u64| (key(1000 + i), present.then(|| Slice::from(&b"v"[..])));
@@ -143,8 +146,7 @@ fn small_rows_beside_large_values_come_and_go_without_a_rewrite_each_time() {
         engine.apply(2 * round, small(true));
         // As another shard's flush or a restart would.
         if round == 1 || flushes > 0 {
-            engine.seal(Vec::new());
-            engine.flush().unwrap();
+            flush(&*engine);
         }
         engine.apply(2 * round + 1, small(false));
         if engine.wants_flush() {
@@ -167,10 +169,7 @@ fn small_rows_beside_large_values_come_and_go_without_a_rewrite_each_time() {
 fn small_rows_that_are_always_some_do_not_have_the_tree_rewritten_again_and_again() {
     const ROUNDS: u64 = 200;
     let folder = tempfile::tempdir().unwrap();
-    let options = StorageOptions { table_bytes: 1 << 20, separation_bytes: 1000, ..StorageOptions::default() };
-    let engine = storage::open_engine(EngineKind::Lsm, folder.path(), &SharedResources::new(options)).unwrap();
-    write_large(&*engine, 1, 0..200);
-    while engine.compact().unwrap() {}
+    let (engine, _) = of_large_values(folder.path());
     let mut flushes = 0;
     for round in 0..ROUNDS {
         let (come, go) = if round % 2 == 0 { (1000, 2000) } else { (2000, 1000) };
