@@ -645,13 +645,18 @@ mod tests {
             Forwarded { deed, ..Forwarded::command(ticket, spec, args, steady_us()) }
         }
 
-        /// A connection to a node, over which a request is to go; its place.
-        fn to(&mut self, node: NodeId, request: Forwarded) -> usize {
+        /// A connection to a node; its place.
+        fn begin(&mut self, node: NodeId) -> usize {
             let (client, durability) = (self.client(), Durability::of_settings(&self.node.store.config));
             let place = self.clients.upstreams.begin(client);
-            let forwarding = self.clients.get_mut(client.id).unwrap().forwarding();
-            forwarding.begin(node, place, durability);
-            forwarding.at(place).unwrap().send(request);
+            self.forwarding().begin(node, place, durability);
+            place
+        }
+
+        /// The same, over which a request is to go.
+        fn to(&mut self, node: NodeId, request: Forwarded) -> usize {
+            let place = self.begin(node);
+            self.forwarding().at(place).unwrap().send(request);
             place
         }
 
@@ -769,10 +774,8 @@ mod tests {
         for (i, (acks, answer, is_lost, sent_to, told)) in cases.into_iter().enumerate() {
             let mut fixture = Fixture::new();
             let (write, client) = (fixture.request(Deed::Write), fixture.client());
-            let durability = Durability::of_settings(&fixture.node.store.config);
             for node in [THERE, ELSEWHERE] {
-                let place = fixture.clients.upstreams.begin(client);
-                fixture.forwarding().begin(node, place, durability);
+                fixture.begin(node);
             }
             let write = Forwarded { ticket: Ticket { acks, ..write.ticket }, ..write };
             assert!(fixture.forwarder().answered(client, THERE, write, answer.as_bytes().to_vec(), false));
@@ -801,10 +804,8 @@ mod tests {
         for (i, (before, answer, sent_to, told)) in cases.into_iter().enumerate() {
             let mut fixture = Fixture::new();
             let (first, client) = (fixture.request(Deed::Write), fixture.client());
-            let durability = Durability::of_settings(&fixture.node.store.config);
             for node in [THERE, ELSEWHERE] {
-                let place = fixture.clients.upstreams.begin(client);
-                fixture.forwarding().begin(node, place, durability);
+                fixture.begin(node);
             }
             let answered = first.ticket;
             fixture.forwarding().to(before).unwrap().send(first);
